@@ -1,0 +1,360 @@
+//! Brings watch, store, queue, gate and rounds together.
+
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+
+use futures::{
+    FutureExt, Stream, StreamExt,
+    stream::{BoxStream, SelectAll},
+};
+use kube::{Api, Client, Resource};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+    time::Instant,
+};
+use tokio_util::sync::CancellationToken;
+use tracing::{Instrument, debug, error, info_span, warn};
+
+use super::{
+    controller::Controller,
+    key::{Key, Reference},
+    metrics::{Metrics, Round},
+    queue::{Outcome, Queue},
+    round::{Ended, Rounds},
+    store::{Change, Store},
+};
+use crate::{
+    backoff::Backoff,
+    clock::Clock,
+    events::Recorder,
+    lease::{Gate, Held},
+    watch::{self as watching, Event, Seen, Selection},
+};
+
+/// How a controller is run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Rounds at a time.
+    pub workers: usize,
+    /// Longest time a round may take.
+    pub deadline: Duration,
+    /// Every object is looked at again after this time even if nothing happens.
+    pub resync: Duration,
+    /// Wait after failures.
+    pub backoff: Backoff,
+    /// Time that rounds under way get to end at a shutdown.
+    pub grace: Duration,
+    /// Which objects of the kind.
+    pub selection: Selection,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            workers: 16,
+            deadline: Duration::from_secs(120),
+            resync: Duration::from_secs(600),
+            backoff: Backoff { first: Duration::from_millis(500), longest: Duration::from_secs(120) },
+            grace: Duration::from_millis(1200),
+            selection: Selection::default(),
+        }
+    }
+}
+
+/// What all controllers of a process share. Cheap to clone.
+#[derive(Clone)]
+pub struct Services {
+    /// Client of the API that the objects are in.
+    pub client: Client,
+    /// Which shards are ours.
+    pub gate: Gate,
+    /// Time of day.
+    pub clock: Clock,
+    /// Takes what is to be told to people.
+    pub recorder: Recorder,
+    /// Counts rounds.
+    pub metrics: Metrics,
+}
+
+/// Wakes objects of a running controller from outside, for example from a webhook. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Waker(mpsc::Sender<Key>);
+
+impl Waker {
+    /// Looks at the object soon. A wake that does not fit into the bounded channel is dropped and says so: the caller
+    /// decides whether to wait.
+    pub fn wake(&self, key: Key) -> bool {
+        self.0.try_send(key).is_ok()
+    }
+}
+
+/// A controller, ready to run.
+pub struct Drive<C: Controller> {
+    rounds: Arc<Rounds<C>>,
+    options: Options,
+    related: SelectAll<BoxStream<'static, Seen>>,
+    related_count: usize,
+    wakes: (mpsc::Sender<Key>, mpsc::Receiver<Key>),
+    warm: watch::Sender<bool>,
+}
+
+impl<C: Controller> Drive<C> {
+    /// A controller that uses these services.
+    pub fn new(controller: Arc<C>, services: Services, options: Options) -> Self {
+        let deadline = options.deadline;
+        Self {
+            rounds: Arc::new(Rounds { controller, services, deadline }),
+            options,
+            related: SelectAll::new(),
+            related_count: 0,
+            wakes: mpsc::channel(4096),
+            warm: watch::Sender::new(false),
+        }
+    }
+
+    /// Also watches objects of another kind: a change of one wakes those who read it.
+    #[must_use]
+    pub fn related(mut self, seen: impl Stream<Item = Seen> + Send + 'static) -> Self {
+        self.related.push(seen.boxed());
+        self.related_count += 1;
+        self
+    }
+
+    /// Wakes objects from outside.
+    pub fn waker(&self) -> Waker {
+        Waker(self.wakes.0.clone())
+    }
+
+    /// True once every watch has brought what exists: from then on this replica could act.
+    pub fn warm(&self) -> watch::Receiver<bool> {
+        self.warm.subscribe()
+    }
+
+    /// Runs until `stop`, then lets the rounds under way end within the grace.
+    pub async fn run(self, stop: CancellationToken) {
+        let Self { rounds, options, related, related_count, wakes, warm } = self;
+        let held = rounds.services.gate.held();
+        let mut running = Running {
+            queue: Queue::new(options.workers, options.backoff),
+            store: Store::new(),
+            tasks: JoinSet::new(),
+            held: Held::default(),
+            cold_related: related_count,
+            listed: false,
+            next_round: 0,
+            warm,
+            rounds,
+            options,
+        };
+        running.drive(related, wakes.1, held, stop).await;
+        running.end().await;
+    }
+}
+
+struct Running<C: Controller> {
+    rounds: Arc<Rounds<C>>,
+    options: Options,
+    queue: Queue,
+    store: Store<C::Object>,
+    tasks: JoinSet<(Ended<C::Object>, Duration)>,
+    /// Shards held when last looked.
+    held: Held,
+    cold_related: usize,
+    listed: bool,
+    next_round: u64,
+    warm: watch::Sender<bool>,
+}
+
+impl<C: Controller> Running<C> {
+    async fn drive(
+        &mut self,
+        mut related: SelectAll<BoxStream<'static, Seen>>,
+        mut wakes: mpsc::Receiver<Key>,
+        mut held: watch::Receiver<Held>,
+        stop: CancellationToken,
+    ) {
+        let api: Api<C::Object> = Api::all(self.rounds.services.client.clone());
+        let events = watching::objects(api, &self.options.selection, self.name());
+        let mut events = std::pin::pin!(events);
+        self.gained(&held.borrow_and_update().clone());
+        loop {
+            self.start_due();
+            let due = self.queue.next_due();
+            let timer = async {
+                match due {
+                    Some(due) => tokio::time::sleep_until(due).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Ok(()) = held.changed() => {
+                    let now_held = held.borrow_and_update().clone();
+                    self.gained(&now_held);
+                }
+                Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.finish(done),
+                Some(event) = events.next() => self.see(event),
+                Some(seen) = related.next(), if !related.is_empty() => self.see_related(seen),
+                Some(key) = wakes.recv() => self.wake(&key),
+                () = timer => {}
+            }
+        }
+    }
+
+    /// Starts rounds for what is due and ours, as long as workers are free.
+    fn start_due(&mut self) {
+        let now = Instant::now();
+        while let Some(key) = self.queue.take(now) {
+            let shard = key.shard(self.rounds.services.gate.shards());
+            let (Some(object), true) = (self.store.get(&key), self.held.contains_key(&shard)) else {
+                // Not ours: when the shard is gained, everything in it is woken.
+                let known = self.store.get(&key).is_some();
+                self.queue.done(&key, Outcome::Rest, now, known);
+                continue;
+            };
+            self.next_round += 1;
+            let id = self.next_round;
+            let span = info_span!("reconcile", controller = self.name(), object = %key, id);
+            let rounds = self.rounds.clone();
+            self.tasks.spawn(
+                async move {
+                    let begin = Instant::now();
+                    let round = AssertUnwindSafe(rounds.run(key.clone(), object)).catch_unwind().await;
+                    let ended = round.unwrap_or_else(|_| {
+                        rounds.services.metrics.error(rounds.controller.name(), "panic");
+                        error!("the round panicked; the object is tried again later");
+                        let outcome = Outcome::Retry { longest: None, at_least: None };
+                        Ended { key, outcome, round: Round::Failed, written: None }
+                    });
+                    (ended, begin.elapsed())
+                }
+                .instrument(span),
+            );
+        }
+        self.rounds.services.metrics.sizes(self.name(), self.store.len(), self.queue.depth(now));
+    }
+
+    fn finish(&mut self, done: Result<(Ended<C::Object>, Duration), tokio::task::JoinError>) {
+        let Ok((ended, took)) = done else { return };
+        self.rounds.services.metrics.round(self.name(), ended.round, took);
+        if let Some(object) = ended.written {
+            // What the API gave back after the last finalizer went is no object any more.
+            if self.store.get(&ended.key).is_some_and(|held| held.meta().uid == object.meta().uid) {
+                let controller = self.rounds.controller.clone();
+                self.store.put(object, |object| controller.reads(object));
+            }
+        }
+        let known = self.store.get(&ended.key).is_some();
+        let outcome = match ended.outcome {
+            Outcome::Rest if ended.round != Round::Fenced => Outcome::After(self.options.resync),
+            other => other,
+        };
+        self.queue.done(&ended.key, outcome, Instant::now(), known);
+    }
+
+    fn see(&mut self, event: Event<C::Object>) {
+        match event {
+            Event::ListBegins => self.store.begin_list(),
+            Event::Listed(object) | Event::Changed(object) => {
+                let key = Key::of(&object);
+                let controller = self.rounds.controller.clone();
+                if self.store.put(object, |object| controller.reads(object)) == Change::Changed {
+                    self.wake(&key);
+                }
+            }
+            Event::ListEnds => {
+                for key in self.store.end_list() {
+                    self.forget(&key);
+                }
+                self.listed = true;
+                self.warmed();
+            }
+            Event::Gone(object) => {
+                let key = Key::of(&object);
+                if self.store.get(&key).is_some_and(|held| held.meta().uid == object.meta().uid) {
+                    self.store.remove(&key);
+                    self.forget(&key);
+                }
+            }
+            Event::Broken { category, message } => self.broken(category, &message),
+        }
+    }
+
+    fn see_related(&mut self, seen: Seen) {
+        match seen {
+            Seen::Changed(reference) => self.wake_readers(&reference),
+            Seen::Whole => {
+                self.cold_related = self.cold_related.saturating_sub(1);
+                self.warmed();
+            }
+            Seen::Broken { category, message } => self.broken(category, &message),
+        }
+    }
+
+    fn wake(&mut self, key: &Key) {
+        if self.store.get(key).is_some() {
+            self.queue.wake(key, Instant::now());
+        }
+    }
+
+    fn wake_readers(&mut self, reference: &Reference) {
+        let now = Instant::now();
+        for key in self.store.readers(reference) {
+            self.queue.wake(key, now);
+        }
+    }
+
+    fn forget(&mut self, key: &Key) {
+        self.queue.forget(key);
+        self.rounds.controller.gone(key);
+    }
+
+    /// Everything in a shard that was gained is looked at now: the replica before may have stopped in the middle.
+    fn gained(&mut self, held: &Held) {
+        let shards = self.rounds.services.gate.shards();
+        let gained: Vec<u32> = held
+            .iter()
+            .filter(|(shard, gain)| self.held.get(shard) != Some(*gain))
+            .map(|(shard, _)| *shard)
+            .collect();
+        self.held.clone_from(held);
+        if gained.is_empty() {
+            return;
+        }
+        let now = Instant::now();
+        for key in self.store.keys() {
+            if gained.contains(&key.shard(shards)) {
+                self.queue.wake(key, now);
+            }
+        }
+    }
+
+    fn warmed(&self) {
+        if self.listed && self.cold_related == 0 {
+            self.warm.send_if_modified(|warm| !std::mem::replace(warm, true));
+        }
+    }
+
+    fn broken(&self, category: &'static str, message: &str) {
+        self.rounds.services.metrics.watch_error(self.name(), category);
+        warn!(controller = self.name(), category, message, "a watch broke and starts again");
+    }
+
+    /// Lets the rounds under way end; what does not end in time is dropped: each action is safe to repeat.
+    async fn end(mut self) {
+        let drain = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(self.options.grace, drain).await.is_err() {
+            debug!(
+                controller = self.rounds.controller.name(),
+                left = self.tasks.len(),
+                "rounds are cut short"
+            );
+            self.tasks.shutdown().await;
+        }
+    }
+
+    fn name(&self) -> &'static str {
+        self.rounds.controller.name()
+    }
+}

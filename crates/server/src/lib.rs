@@ -1,0 +1,40 @@
+//! What Windlass listens on: probes, metrics and webhooks.
+//!
+//! ```text
+//!   kubelet ── GET /healthz, /readyz ──►┐
+//!                                       ├─ http ◄── readiness, liveness, metrics ◄── every part
+//!   Prometheus ── GET /metrics ────────►┘
+//!
+//!   kube-apiserver ── POST /admit/<name> ──► admission ──► Admit::admit ──► Verdict
+//!         ▲                                     │ TLS
+//!         │ caBundle                            ▼
+//!   webhook configurations ◄── certificates ── ServingCertificate ◄── Secret, or files of cert-manager
+//! ```
+//!
+//! * [`listener`] accepts connections for both sides, with limits that keep a slow or greedy client from
+//!   hurting the others, and ends gracefully.
+//! * [`http`] answers the probes and `/metrics`, and takes further routes.
+//! * [`readiness`] collects what the parts say about themselves; [`metrics`] is the registry they share.
+//! * [`admission`] answers `AdmissionReview`s.
+//! * [`certificates`] makes, keeps, rotates and publishes what `admission` serves with.
+//! * [`shutdown`] turns signals into one token that everything above ends by.
+
+pub mod admission;
+pub mod certificates;
+pub mod http;
+pub mod listener;
+pub mod metrics;
+pub mod readiness;
+pub mod shutdown;
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+
+/// Where the time comes from. A closure, so that tests and the simulation can turn it.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// The clock of the machine.
+pub fn system_clock() -> Clock {
+    Arc::new(Timestamp::now)
+}

@@ -1,0 +1,8 @@
+//! One file per verb.
+
+pub(crate) mod down;
+pub(crate) mod hold;
+pub(crate) mod serve;
+mod state;
+pub(crate) mod tools;
+pub(crate) mod up;
