@@ -45,7 +45,7 @@ async fn webhooks(serving: Arc<ServingCertificate>) -> (Running, Metrics) {
     let webhooks = Webhooks::new(&metrics)
         .with("names", by_name)
         .with("waits", Waits(Duration::from_millis(10)))
-        .with("sleeps", Waits(Duration::from_secs(3600)));
+        .with("sleeps", Waits(Duration::from_hours(1)));
     let server = Server::bind("webhooks", loopback(), Limits::webhooks()).await.unwrap();
     let server = server.with_tls(serving).unwrap().merge(webhooks.routes());
     (start(server), metrics)

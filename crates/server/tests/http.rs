@@ -162,9 +162,10 @@ async fn slow_and_silent_clients_are_let_go_and_do_not_block_others() {
 async fn headers_that_drip_are_cut_off_although_bytes_keep_coming() {
     let server = server(short()).await;
     let mut stream = TcpStream::connect(server.address).await.unwrap();
-    stream.write_all(b"GET /length HTTP/1.1\r\n").await.unwrap();
+    // One header that grows and grows: neither their number nor their size ends it within the time.
+    stream.write_all(b"GET /length HTTP/1.1\r\nx: ").await.unwrap();
     let started = Instant::now();
-    while stream.write_all(b"x: y\r\n").await.is_ok() {
+    while stream.write_all(b"y").await.is_ok() {
         assert!(started.elapsed() < PATIENCE, "dripping goes on for ever");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -270,6 +270,11 @@ fn names_and_addresses_are_in_the_certificate() {
     world.check(start());
     let observed = world.observe();
     assert_eq!(observed.serving.found().unwrap().names, world.spec.names);
+    // The same address written differently is the same address.
+    let serving = world.serving();
+    world.spec.names.insert("0:0:0:0:0:0:0:1".into());
+    world.check(start());
+    assert_eq!(world.serving(), serving);
     // Another name wanted later is another certificate, from the same CA.
     let ca = world.material.ca.clone();
     world.spec.names.insert("webhook.example".into());

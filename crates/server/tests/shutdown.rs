@@ -46,7 +46,7 @@ fn signal(child: &Child, name: &str) {
 }
 
 fn exit_code(mut child: Child) -> Option<i32> {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     while Instant::now() < deadline {
         if let Some(status) = child.try_wait().unwrap() {
             return status.code();

@@ -5,18 +5,20 @@
 //! gone when the process that started it is gone.
 //!
 //! ```text
-//!   tools ──► process ──► control_plane ──► nodes
-//!   pki ─────────────────────┘
+//!   tools ─► process ─┬─► control_plane ─► nodes
+//!   pki ──────────────┴─► git, registry, prometheus (behind faults)
 //! ```
 
+pub mod control_plane;
+pub mod contract;
 pub mod faults;
 pub mod git;
+pub mod nodes;
 pub mod pki;
 pub mod process;
 pub mod prometheus;
 pub mod registry;
-pub mod tools;
-pub mod control_plane;
-pub mod nodes;
 pub mod sim;
+pub mod tools;
 pub mod walk;
+pub mod measure;

@@ -22,6 +22,8 @@ enum Command {
     Up(commands::up::Args),
     /// End what `testbed up` started.
     Down,
+    /// Show the product at work, on a control plane of its own or on your cluster.
+    Demo(commands::demo::Args),
     /// What runs in the background after `testbed up`.
     #[command(hide = true)]
     Serve(commands::serve::Args),
@@ -36,6 +38,7 @@ async fn main() -> ExitCode {
         Command::Tools(args) => commands::tools::run(&args),
         Command::Up(args) => commands::up::run(&args),
         Command::Down => commands::down::run(),
+        Command::Demo(args) => commands::demo::run(&args).await,
         Command::Serve(args) => commands::serve::run(&args).await,
         Command::Hold(args) => commands::hold::run(&args).await,
     };

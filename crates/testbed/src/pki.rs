@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, DnValue, ExtendedKeyUsagePurpose, IsCa,
+    KeyPair, KeyUsagePurpose,
 };
 
 /// Host names and addresses under which servers of the testbed are reached.
@@ -27,7 +27,8 @@ impl Ca {
         params.key_usages =
             vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
         let key = KeyPair::generate().context("cannot generate a key")?;
-        let issuer = CertifiedIssuer::self_signed(params, key).with_context(|| format!("cannot sign CA {name}"))?;
+        let issuer =
+            CertifiedIssuer::self_signed(params, key).with_context(|| format!("cannot sign CA {name}"))?;
         Ok(Self { issuer })
     }
 
@@ -49,9 +50,10 @@ impl Ca {
     /// A certificate for a server that is reached under `hosts` (names or addresses).
     pub fn server(&self, name: &str, hosts: &[&str]) -> anyhow::Result<KeyCert> {
         let mut params = params(name, None)?;
-        params.subject_alt_names = CertificateParams::new(hosts.iter().map(ToString::to_string).collect::<Vec<_>>())
-            .with_context(|| format!("{hosts:?} are not host names"))?
-            .subject_alt_names;
+        params.subject_alt_names =
+            CertificateParams::new(hosts.iter().map(ToString::to_string).collect::<Vec<_>>())
+                .with_context(|| format!("{hosts:?} are not host names"))?
+                .subject_alt_names;
         self.issue(params, &[ExtendedKeyUsagePurpose::ServerAuth])
     }
 
@@ -64,11 +66,16 @@ impl Ca {
     pub fn peer(&self, name: &str, hosts: &[&str]) -> anyhow::Result<KeyCert> {
         let mut params = params(name, None)?;
         params.subject_alt_names =
-            CertificateParams::new(hosts.iter().map(ToString::to_string).collect::<Vec<_>>())?.subject_alt_names;
+            CertificateParams::new(hosts.iter().map(ToString::to_string).collect::<Vec<_>>())?
+                .subject_alt_names;
         self.issue(params, &[ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth])
     }
 
-    fn issue(&self, mut params: CertificateParams, usages: &[ExtendedKeyUsagePurpose]) -> anyhow::Result<KeyCert> {
+    fn issue(
+        &self,
+        mut params: CertificateParams,
+        usages: &[ExtendedKeyUsagePurpose],
+    ) -> anyhow::Result<KeyCert> {
         params.is_ca = IsCa::ExplicitNoCa;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = usages.to_vec();
@@ -127,7 +134,7 @@ impl SigningKey {
 }
 
 /// Writes a file that only this user can read.
-pub(crate) fn write_private(folder: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> {
+pub fn write_private(folder: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
     let path = folder.join(name);
@@ -152,8 +159,10 @@ fn params(name: &str, group: Option<&str>) -> anyhow::Result<CertificateParams> 
     params.distinguished_name.push(DnType::CommonName, DnValue::Utf8String(name.to_owned()));
     let today = jiff::Zoned::now().with_time_zone(jiff::tz::TimeZone::UTC).date();
     let (from, until) = (today.yesterday()?, today.checked_add(jiff::Span::new().days(3650))?);
-    params.not_before = rcgen::date_time_ymd(from.year().into(), from.month().try_into()?, from.day().try_into()?);
-    params.not_after = rcgen::date_time_ymd(until.year().into(), until.month().try_into()?, until.day().try_into()?);
+    params.not_before =
+        rcgen::date_time_ymd(from.year().into(), from.month().try_into()?, from.day().try_into()?);
+    params.not_after =
+        rcgen::date_time_ymd(until.year().into(), until.month().try_into()?, until.day().try_into()?);
     Ok(params)
 }
 
@@ -174,7 +183,12 @@ mod tests {
     fn private_files_are_readable_by_owner_only() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
-        let files = Ca::new("test").unwrap().server("localhost", &LOOPBACK).unwrap().write(folder.path(), "s").unwrap();
+        let files = Ca::new("test")
+            .unwrap()
+            .server("localhost", &LOOPBACK)
+            .unwrap()
+            .write(folder.path(), "s")
+            .unwrap();
         assert_eq!(std::fs::metadata(files.key).unwrap().permissions().mode() & 0o777, 0o600);
     }
 }

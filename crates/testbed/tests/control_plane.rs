@@ -27,8 +27,10 @@ async fn version_is_the_promised_one() {
 async fn users_may_only_do_what_rbac_grants() {
     let control_plane = ControlPlane::shared().await.unwrap();
     let namespace = control_plane.namespace("rbac").await.unwrap();
-    let dev_a: Api<ConfigMap> = Api::namespaced(control_plane.client(&User::named("dev-a")).unwrap(), &namespace);
-    let dev_b: Api<ConfigMap> = Api::namespaced(control_plane.client(&User::named("dev-b")).unwrap(), &namespace);
+    let dev_a: Api<ConfigMap> =
+        Api::namespaced(control_plane.client(&User::named("dev-a")).unwrap(), &namespace);
+    let dev_b: Api<ConfigMap> =
+        Api::namespaced(control_plane.client(&User::named("dev-b")).unwrap(), &namespace);
     assert_eq!(code(dev_a.list(&ListParams::default()).await), 403);
 
     let role: Role = serde_json::from_value(json!({
@@ -64,7 +66,8 @@ async fn certificates_of_another_authority_are_refused() {
 
     // The server does not take an administrator signed by another authority.
     let mut config = control_plane.config(&User::Admin).unwrap();
-    let forged = windlass_testbed::pki::Ca::new("other").unwrap().client("admin", Some("system:masters")).unwrap();
+    let forged =
+        windlass_testbed::pki::Ca::new("other").unwrap().client("admin", Some("system:masters")).unwrap();
     let encode = |text: &str| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
     config.auth_info = serde_json::from_value(json!({
         "client-certificate-data": encode(&forged.cert_pem),
@@ -84,7 +87,8 @@ async fn service_accounts_act_by_token() {
 
     let kubeconfig = control_plane.service_account(&namespace, "default").await.unwrap();
     let client = ControlPlane::client_from(kubeconfig).await.unwrap();
-    let error = Api::<ConfigMap>::namespaced(client, &namespace).list(&ListParams::default()).await.unwrap_err();
+    let error =
+        Api::<ConfigMap>::namespaced(client, &namespace).list(&ListParams::default()).await.unwrap_err();
     let user = format!("system:serviceaccount:{}:default", namespace.name());
     assert!(error.to_string().contains(&user), "{error}");
 
@@ -99,7 +103,12 @@ async fn kubeconfig_files_work_for_other_programs() {
     let ask = |user: &User| {
         let file = control_plane.kubeconfig_path(user).unwrap();
         let output = Command::new(&kubectl)
-            .args(["auth", "whoami", "-o", "jsonpath={.status.userInfo.username} {.status.userInfo.groups[0]}"])
+            .args([
+                "auth",
+                "whoami",
+                "-o",
+                "jsonpath={.status.userInfo.username} {.status.userInfo.groups[0]}",
+            ])
             .env("KUBECONFIG", file)
             .output()
             .unwrap();
@@ -176,8 +185,10 @@ async fn garbage_and_namespaces_are_collected() {
     }]);
     maps.create(&PostParams::default(), &child).await.unwrap();
     maps.delete("owner", &DeleteParams::background()).await.unwrap();
-    eventually("the child goes with its owner", || async { maps.get_opt("child").await.unwrap().is_none().then_some(()) })
-        .await;
+    eventually("the child goes with its owner", || async {
+        maps.get_opt("child").await.unwrap().is_none().then_some(())
+    })
+    .await;
 
     let name = namespace.name().to_owned();
     drop(namespace);

@@ -117,6 +117,49 @@ async fn a_wrong_flag_is_told_with_the_log_folder() {
     assert!(format!("{error:#}").contains("https"), "{error:#}");
 }
 
+#[tokio::test]
+async fn logs_are_kept_and_named_when_a_test_fails() {
+    for inner in ["fails_with_a_control_plane_of_its_own", "fails_with_the_shared_control_plane"] {
+        let this = std::env::current_exe().unwrap();
+        let output = tokio::process::Command::new(this)
+            .args(["--ignored", "--exact", inner])
+            .env(FAIL_ON_PURPOSE, "1")
+            .output()
+            .await
+            .unwrap();
+        let text =
+            String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{text}");
+        assert_eq!(text.matches("logs of control plane").count(), 1, "{text}");
+        let line = text.lines().find(|line| line.contains("logs of control plane")).unwrap();
+        let folder = std::path::Path::new(line.rsplit_once(": ").unwrap().1);
+        assert!(folder.join("kube-apiserver.log").exists(), "{line}");
+        let pid = text.split("API server ").nth(1).and_then(|rest| rest.split_whitespace().next()).unwrap();
+        eventually("the API server ends", || async {
+            (!std::path::Path::new("/proc").join(pid).exists()).then_some(())
+        })
+        .await;
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+}
+
+const FAIL_ON_PURPOSE: &str = "WINDLASS_TEST_FAIL_ON_PURPOSE";
+
+#[tokio::test]
+#[ignore = "run by logs_are_kept_and_named_when_a_test_fails"]
+async fn fails_with_a_control_plane_of_its_own() {
+    let control_plane = ControlPlane::start().await.unwrap();
+    let pid = control_plane.pid(Component::Apiserver).unwrap();
+    assert!(std::env::var_os(FAIL_ON_PURPOSE).is_none(), "API server {pid} on purpose");
+}
+
+#[tokio::test]
+#[ignore = "run by logs_are_kept_and_named_when_a_test_fails"]
+async fn fails_with_the_shared_control_plane() {
+    let pid = ControlPlane::shared().await.unwrap().pid(Component::Apiserver).unwrap();
+    assert!(std::env::var_os(FAIL_ON_PURPOSE).is_none(), "API server {pid} on purpose");
+}
+
 fn deployment(name: &str) -> Deployment {
     serde_json::from_value(json!({
         "metadata": { "name": name },

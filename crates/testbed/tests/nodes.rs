@@ -60,7 +60,8 @@ fn first_container(pod: &Pod) -> Option<&ContainerStatus> {
 }
 
 async fn wait_for(pods: &Api<Pod>, name: &str, what: &str, check: impl Fn(&Pod) -> bool) -> Pod {
-    eventually(&format!("{name}: {what}"), || async { pods.get(name).await.ok().filter(|pod| check(pod)) }).await
+    eventually(&format!("{name}: {what}"), || async { pods.get(name).await.ok().filter(|pod| check(pod)) })
+        .await
 }
 
 #[tokio::test]
@@ -75,7 +76,8 @@ async fn a_pod_is_ready_at_once_and_can_be_deleted() {
     assert!(status.pod_ip.is_some_and(|ip| ip.starts_with("10.244.")));
     assert!(status.container_statuses.unwrap().iter().all(|container| container.ready));
     pods.delete("plain", &DeleteParams::default()).await.unwrap();
-    eventually("the pod is gone", || async { pods.get_opt("plain").await.unwrap().is_none().then_some(()) }).await;
+    eventually("the pod is gone", || async { pods.get_opt("plain").await.unwrap().is_none().then_some(()) })
+        .await;
 }
 
 #[tokio::test]
@@ -84,7 +86,9 @@ async fn a_slow_pod_is_ready_after_its_time_and_not_before() {
     let pods: Api<Pod> = Api::namespaced(control_plane.admin(), &namespace);
     // The annotation alone chooses the behavior too.
     let start = Instant::now();
-    pods.create(&PostParams::default(), &pod("slow", None, &json!({ READY_AFTER: "6s" }), "Always")).await.unwrap();
+    pods.create(&PostParams::default(), &pod("slow", None, &json!({ READY_AFTER: "6s" }), "Always"))
+        .await
+        .unwrap();
     wait_for(&pods, "slow", "running but not ready", |pod| phase(pod) == "Running" && !is_ready(pod)).await;
     wait_for(&pods, "slow", "ready", is_ready).await;
     assert!(start.elapsed() >= Duration::from_secs(6), "ready after {:?}", start.elapsed());
@@ -107,11 +111,14 @@ async fn a_crash_loop_counts_restarts() {
     let (control_plane, namespace) = with_nodes().await;
     let pods: Api<Pod> = Api::namespaced(control_plane.admin(), &namespace);
     let annotations = json!({ EXIT_CODE: "137", MESSAGE: "said \"no\"" });
-    pods.create(&PostParams::default(), &pod("crash", Some(Behavior::CrashLoop), &annotations, "Always")).await.unwrap();
+    pods.create(&PostParams::default(), &pod("crash", Some(Behavior::CrashLoop), &annotations, "Always"))
+        .await
+        .unwrap();
     let twice = wait_for(&pods, "crash", "two restarts and waiting", |pod| {
         first_container(pod).is_some_and(|container| {
             let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
-            container.restart_count >= 2 && waiting.is_some_and(|w| w.reason.as_deref() == Some("CrashLoopBackOff"))
+            container.restart_count >= 2
+                && waiting.is_some_and(|w| w.reason.as_deref() == Some("CrashLoopBackOff"))
         })
     })
     .await;
@@ -148,7 +155,8 @@ async fn jobs_succeed_fail_and_hang() {
     tokio::join!(has("good", "Complete"), has("bad", "Failed"), has("bad-in-place", "Failed"));
 
     let failed = pods.list(&ListParams::default().labels("job-name=bad")).await.unwrap();
-    let ended = first_container(&failed.items[0]).unwrap().state.as_ref().unwrap().terminated.clone().unwrap();
+    let ended =
+        first_container(&failed.items[0]).unwrap().state.as_ref().unwrap().terminated.clone().unwrap();
     assert_eq!((ended.exit_code, ended.message.as_deref()), (3, Some("no such table")));
     assert_eq!(phase(&failed.items[0]), "Failed");
 

@@ -33,8 +33,8 @@ impl Held {
             }
         }
         assert!(!pids.is_empty() && !dirs.is_empty(), "nothing was started");
-        pids.iter().for_each(|pid| assert!(alive(*pid), "{pid} does not run"));
-        dirs.iter().for_each(|dir| assert!(dir.exists(), "{} is not there", dir.display()));
+        assert!(pids.iter().all(|pid| alive(*pid)), "some of {pids:?} do not run");
+        assert!(dirs.iter().all(|dir| dir.exists()), "some of {dirs:?} are not there");
         Self { process, pids, dirs }
     }
 
@@ -71,7 +71,9 @@ fn alive(pid: u32) -> bool {
 }
 
 fn members(group: u32) -> Vec<u32> {
-    let pids = std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let pids = std::fs::read_dir("/proc")
+        .unwrap()
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid| stat(*pid).is_some_and(|(state, of)| of == group && state != 'Z')).collect()
 }
 
@@ -96,7 +98,7 @@ fn kill_dash_nine_of_the_parent_leaves_nothing_of_a_control_plane() {
 fn drop_and_panic_end_the_whole_group() {
     let dir = ScratchDir::new("test").unwrap();
     let log = dir.path().join("log");
-    let spawn = || Spec::new("sh", &log).args(["-c", "sleep 1000 & exec sleep 1001"]).spawn().unwrap();
+    let spawn = move || Spec::new("sh", &log).args(["-c", "sleep 1000 & exec sleep 1001"]).spawn().unwrap();
     let child = spawn();
     let pid = child.pid();
     wait_until("both sleep", || members(pid).len() == 2);
@@ -129,7 +131,8 @@ fn a_program_that_ignores_sigterm_is_killed_after_its_grace() {
 #[test]
 fn output_and_exit_status_are_kept() {
     let dir = ScratchDir::new("test").unwrap();
-    let spec = Spec::new("sh", dir.path().join("log")).args(["-c", "echo out; echo err >&2; exit 3"]).env("A", "b");
+    let spec =
+        Spec::new("sh", dir.path().join("log")).args(["-c", "echo out; echo err >&2; exit 3"]).env("A", "b");
     let mut child = spec.spawn().unwrap();
     let status = child.wait_timeout(Duration::from_secs(30)).unwrap().unwrap();
     assert_eq!(status.code(), Some(3));
@@ -165,8 +168,9 @@ fn scratch_folders_go_unless_kept() {
 #[test]
 fn ports_are_never_handed_out_twice() {
     let ports: Vec<Port> = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            (0..8).map(|_| scope.spawn(|| (0..20).map(|_| Port::free().unwrap()).collect::<Vec<_>>())).collect();
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| (0..20).map(|_| Port::free().unwrap()).collect::<Vec<_>>()))
+            .collect();
         threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
     });
     let mut numbers: Vec<u16> = ports.iter().map(Port::number).collect();

@@ -25,7 +25,11 @@ impl Cache {
     }
 
     fn testbed(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_testbed")).args(args).env("WINDLASS_CACHE", self.0.path()).output().unwrap()
+        Command::new(env!("CARGO_BIN_EXE_testbed"))
+            .args(args)
+            .env("WINDLASS_CACHE", self.0.path())
+            .output()
+            .unwrap()
     }
 }
 
@@ -69,5 +73,9 @@ async fn up_prints_the_line_to_copy_and_down_ends_it() {
     assert!(down.status.success() && text(&down.stderr).contains("down"), "{}", text(&down.stderr));
     assert!(!path.exists(), "the kubeconfig is left");
     let nothing = cache.testbed(&["down"]);
-    assert!(nothing.status.success() && text(&nothing.stderr).contains("nothing is up"), "{}", text(&nothing.stderr));
+    assert!(
+        nothing.status.success() && text(&nothing.stderr).contains("nothing is up"),
+        "{}",
+        text(&nothing.stderr)
+    );
 }

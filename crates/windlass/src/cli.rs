@@ -19,7 +19,7 @@ Exit codes:
   1  failed
   2  wrong usage: command line, environment or config file
 
-As a kubectl plug-in: put the binary (or a link to it) on PATH as kubectl-windlass, then `kubectl windlass …`.";
+As a kubectl plug-in: put it on PATH as kubectl-windlass, then `kubectl windlass …`.";
 
 /// The command line.
 #[derive(Parser, Debug)]
@@ -90,7 +90,8 @@ fn is_plugin(program: Option<&OsStr>) -> bool {
 /// Keys of the config file: the ids of the controller's settings, as Kubernetes writes field names.
 pub(crate) fn setting_keys() -> Vec<String> {
     let command = crate::config::Layer::augment_args(Command::new("settings"));
-    let mut keys: Vec<String> = command.get_arguments().map(|arg| camel_case(arg.get_id().as_str())).collect();
+    let mut keys: Vec<String> =
+        command.get_arguments().map(|arg| camel_case(arg.get_id().as_str())).collect();
     keys.sort();
     keys
 }
@@ -128,9 +129,12 @@ mod tests {
 
     #[test]
     fn the_plug_in_is_known_by_its_name() {
-        for (program, plugin) in
-            [("kubectl-windlass", true), ("/opt/bin/kubectl-windlass", true), ("windlass", false), ("kubectl", false)]
-        {
+        for (program, plugin) in [
+            ("kubectl-windlass", true),
+            ("/opt/bin/kubectl-windlass", true),
+            ("windlass", false),
+            ("kubectl", false),
+        ] {
             assert_eq!(is_plugin(Some(OsStr::new(program))), plugin, "{program}");
         }
         assert!(!is_plugin(None));

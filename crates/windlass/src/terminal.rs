@@ -42,7 +42,9 @@ impl Paint {
 
 /// `NO_COLOR` counts when it is set to anything but the empty text, as no-color.org asks.
 fn colours(terminal: bool, env: impl Fn(&str) -> Option<std::ffi::OsString>) -> bool {
-    terminal && env("NO_COLOR").is_none_or(|value| value.is_empty()) && env("TERM").is_none_or(|term| term != "dumb")
+    terminal
+        && env("NO_COLOR").is_none_or(|value| value.is_empty())
+        && env("TERM").is_none_or(|term| term != "dumb")
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use http::Uri;
+use rustls::pki_types::ServerName;
 
 use super::KubeconfigError;
 
@@ -102,7 +103,7 @@ fn check_authority(
     if host.parse::<IpAddr>().is_ok_and(is_forbidden) {
         return Err(KubeconfigError::ForbiddenAddress { field, host: host.to_owned() });
     }
-    if is_disguised_number(host) || host.contains(':') && host.parse::<IpAddr>().is_err() {
+    if is_disguised_number(host) || ServerName::try_from(host).is_err() {
         return Err(no_host());
     }
     if authority.as_str().contains('@') {

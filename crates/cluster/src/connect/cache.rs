@@ -52,6 +52,8 @@ pub struct Connection {
     pub fingerprint: Fingerprint,
     /// When the client certificate ends, if one is used.
     pub certificate_expires: Option<Timestamp>,
+    /// Address of the API server.
+    pub server: String,
 }
 
 impl std::fmt::Debug for Connection {
@@ -197,10 +199,11 @@ pub(super) async fn connect(
         None => in_cluster()?,
     };
     adjust(&mut config);
+    let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
     let runs_program = target.as_ref().is_some_and(Target::runs_program);
     let client = build(config, *limits, metrics.cloned(), runs_program).await?;
     let certificate_expires = target.as_ref().and_then(Target::client_certificate_expires);
-    Ok(Connection { client, fingerprint, certificate_expires })
+    Ok(Connection { client, fingerprint, certificate_expires, server })
 }
 
 fn in_cluster() -> Result<Config, ConnectError> {

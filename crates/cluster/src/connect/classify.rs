@@ -107,6 +107,8 @@ fn of_tls(error: &TlsError) -> Option<Transport> {
             | AlertDescription::CertificateUnknown
             | AlertDescription::CertificateRequired
             | AlertDescription::UnknownCA
+            // An authority that was made anew under its old name: the signature does not match.
+            | AlertDescription::DecryptError
             | AlertDescription::AccessDenied => Transport::ClientCertificateRejected,
             _ => Transport::NotTls,
         }),

@@ -90,13 +90,21 @@ fn everything(error: &(dyn Error + 'static)) -> String {
 fn a_good_kubeconfig_becomes_a_target() {
     let pki = pki();
     let target = parse(&good(&pki)).unwrap();
-    assert_eq!((target.server().to_string().as_str(), target.namespace()), ("https://10.0.0.1:6443/", "shop"));
+    assert_eq!(
+        (target.server().to_string().as_str(), target.namespace()),
+        ("https://10.0.0.1:6443/", "shop")
+    );
     let config = target.config();
     assert_eq!(config.root_cert.as_ref().map(Vec::len), Some(1));
     assert_eq!(config.connect_timeout, Some(CONNECT_TIMEOUT));
     assert!(!config.accept_invalid_certs && !config.default_retry);
-    assert!(!format!("{target:?} {:?}", Credentials::Kubeconfig { bytes: good(&pki).to_string().into(), context: None })
-        .contains(CANARY));
+    assert!(
+        !format!(
+            "{target:?} {:?}",
+            Credentials::Kubeconfig { bytes: good(&pki).to_string().into(), context: None }
+        )
+        .contains(CANARY)
+    );
 
     let certified = json!({"client-certificate-data": pki.certificate, "client-key-data": pki.key});
     let target = parse(&user(good(&pki), certified)).unwrap();
@@ -131,7 +139,10 @@ fn kubeconfigs_that_are_no_kubeconfigs_are_refused() {
     assert_eq!(read(b"\xff\xfe\x00"), "KubeconfigMalformed");
     assert_eq!(read(CANARY.as_bytes()), "KubeconfigMalformed");
     assert_eq!(read(format!("users: {CANARY}").as_bytes()), "KubeconfigMalformed");
-    assert_eq!(read(format!("users: [{{name: x, user: {{token: [{CANARY}]}}}}]").as_bytes()), "KubeconfigMalformed");
+    assert_eq!(
+        read(format!("users: [{{name: x, user: {{token: [{CANARY}]}}}}]").as_bytes()),
+        "KubeconfigMalformed"
+    );
     assert_eq!(read(format!("users: [\"{CANARY}").as_bytes()), "KubeconfigMalformed");
     assert_eq!(read(b"kind: Secret"), "KubeconfigMalformed");
     assert_eq!(read(b"kind: Config"), "KubeconfigNoContext");
@@ -162,7 +173,10 @@ fn contexts_clusters_and_users_must_be_there() {
     assert_eq!(reason(&with(good.clone(), "/current-context", json!("other"))), "KubeconfigUnknownContext");
     assert_eq!(reason(&with(good.clone(), "/contexts", Value::Null)), "KubeconfigUnknownContext");
     assert_eq!(reason(&with(good.clone(), "/contexts/0/context", Value::Null)), "KubeconfigUnknownContext");
-    assert_eq!(reason(&with(good.clone(), "/contexts/0/context/cluster", json!("x"))), "KubeconfigMissingCluster");
+    assert_eq!(
+        reason(&with(good.clone(), "/contexts/0/context/cluster", json!("x"))),
+        "KubeconfigMissingCluster"
+    );
     assert_eq!(reason(&with(good.clone(), "/clusters", json!([]))), "KubeconfigMissingCluster");
     assert_eq!(reason(&with(good.clone(), "/contexts/0/context/user", json!("x"))), "KubeconfigMissingUser");
     assert_eq!(reason(&with(good.clone(), "/contexts/0/context/user", Value::Null)), "KubeconfigMissingUser");
@@ -179,7 +193,8 @@ fn a_kubeconfig_can_neither_run_programs_nor_read_files() {
     let deny = KubeconfigPolicy::default();
     let exec = user(good(&pki), json!({"exec": {"command": "sh", "args": [CANARY]}}));
     let with_token = user(good(&pki), json!({"token": CANARY, "exec": {"command": "sh"}}));
-    let provider = user(good(&pki), json!({"auth-provider": {"name": "gcp", "config": {"access-token": CANARY}}}));
+    let provider =
+        user(good(&pki), json!({"auth-provider": {"name": "gcp", "config": {"access-token": CANARY}}}));
     let allow_exec = KubeconfigPolicy { allow_exec: true, ..deny };
     for (config, reason) in [
         (&exec, "KubeconfigExecRefused"),
@@ -187,7 +202,10 @@ fn a_kubeconfig_can_neither_run_programs_nor_read_files() {
         (&provider, "KubeconfigAuthProviderRefused"),
     ] {
         assert_eq!(refused(deny, config), Some(reason));
-        assert_eq!(refused(KubeconfigPolicy { allow_exec: false, ..KubeconfigPolicy::trusted() }, config), Some(reason));
+        assert_eq!(
+            refused(KubeconfigPolicy { allow_exec: false, ..KubeconfigPolicy::trusted() }, config),
+            Some(reason)
+        );
         assert_eq!(refused(allow_exec, config), None);
     }
     let allow_files = KubeconfigPolicy { allow_files: true, ..deny };
@@ -219,6 +237,7 @@ fn servers_and_proxies_are_checked() {
         ("", "KubeconfigBadServer"),
         ("https://", "KubeconfigBadServer"),
         ("https://a b", "KubeconfigBadServer"),
+        ("https://-a", "KubeconfigBadServer"),
         ("https://a?x=1", "KubeconfigBadServer"),
         ("https://2852039166/", "KubeconfigBadServer"),
         ("https://169.254.169.254/", "KubeconfigAddressRefused"),
@@ -251,8 +270,13 @@ fn servers_and_proxies_are_checked() {
     let target = parse_kubeconfig(insecure.to_string().as_bytes(), None, &allowed).unwrap();
     assert!(target.config().accept_invalid_certs);
     let plain = cluster(good(&pki), "server", json!("http://10.0.0.1"));
-    let error = parse_kubeconfig(plain.to_string().as_bytes(), None, &KubeconfigPolicy::trusted()).unwrap_err();
-    assert_eq!(error.reason(), "KubeconfigPlainHTTPRefused", "no flag allows it for a kubeconfig of somebody else");
+    let error =
+        parse_kubeconfig(plain.to_string().as_bytes(), None, &KubeconfigPolicy::trusted()).unwrap_err();
+    assert_eq!(
+        error.reason(),
+        "KubeconfigPlainHTTPRefused",
+        "no flag allows it for a kubeconfig of somebody else"
+    );
 }
 
 #[test]
@@ -264,9 +288,11 @@ fn certificates_keys_and_tokens_are_checked() {
         let ca = cluster(good(&pki), "certificate-authority-data", json!(data));
         let expected = if data.is_empty() { "accepted" } else { "KubeconfigBadCertificate" };
         assert_eq!(reason(&ca), expected, "{data}");
-        let certificate = user(good(&pki), json!({"client-certificate-data": data, "client-key-data": pki.key}));
+        let certificate =
+            user(good(&pki), json!({"client-certificate-data": data, "client-key-data": pki.key}));
         assert_eq!(reason(&certificate), "KubeconfigBadCertificate", "{data}");
-        let key = user(good(&pki), json!({"client-certificate-data": pki.certificate, "client-key-data": data}));
+        let key =
+            user(good(&pki), json!({"client-certificate-data": pki.certificate, "client-key-data": data}));
         assert_eq!(reason(&key), "KubeconfigBadKey", "{data}");
     }
     let pair = |certificate: &Value, key: &Value| {
@@ -276,7 +302,9 @@ fn certificates_keys_and_tokens_are_checked() {
     assert_eq!(pair(&json!(pki.certificate), &json!(pki.other_key)), "KubeconfigBadKey");
     assert_eq!(pair(&json!(pki.certificate), &Value::Null), "KubeconfigBadKey");
     assert_eq!(pair(&Value::Null, &json!(pki.key)), "KubeconfigBadCertificate");
-    for token in [format!("{CANARY}\n"), format!("{CANARY} x"), format!("{CANARY}\u{7}"), format!("{CANARY}ü\r\n")] {
+    for token in
+        [format!("{CANARY}\n"), format!("{CANARY} x"), format!("{CANARY}\u{7}"), format!("{CANARY}ü\r\n")]
+    {
         assert_eq!(reason(&user(good(&pki), json!({"token": token}))), "KubeconfigBadToken", "{token:?}");
     }
 }
@@ -306,7 +334,8 @@ fn impersonation_never_loses_its_identity() {
 async fn clients_are_kept_until_their_credentials_or_limits_change() {
     let pki = pki();
     let cache = ClientCache::new(KubeconfigPolicy::default(), None).with_capacity(2);
-    let from = |config: &Value| Credentials::Kubeconfig { bytes: config.to_string().into_bytes(), context: None };
+    let from =
+        |config: &Value| Credentials::Kubeconfig { bytes: config.to_string().into_bytes(), context: None };
     let limits = Limits::default();
     let one = good(&pki);
     let first = cache.connection("a", &from(&one), &limits).await.unwrap();
@@ -336,8 +365,11 @@ async fn plug_in_output_and_missing_files_do_not_leak() {
     let policy = KubeconfigPolicy { allow_exec: true, allow_files: true, allow_insecure_tls: false };
     let cache = ClientCache::new(policy, None);
     let run = |command: &str| {
-        user(good(&pki), json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
-            "args": ["-c", command], "interactiveMode": "Never"}}))
+        user(
+            good(&pki),
+            json!({"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "sh",
+            "args": ["-c", command], "interactiveMode": "Never"}}),
+        )
     };
     for (config, reason) in [
         (run(&format!("echo {CANARY}; echo {CANARY} >&2; exit 3")), "CredentialPluginFailed"),

@@ -1,6 +1,9 @@
 //! Discovery one group version at a time, for API servers that do not aggregate.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
@@ -14,6 +17,9 @@ use super::{DiscoverError, Discovered, Served, api_version, fetch};
 
 /// Requests made at a time.
 const PARALLEL: usize = 8;
+
+/// How long one group may take: a dead backend must not hold up the others.
+const GROUP_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A group version that is to be asked.
 struct Wanted {
@@ -59,8 +65,12 @@ pub(super) async fn groups(
 async fn ask(client: &Client, wanted: impl IntoIterator<Item = Wanted>, into: &mut Discovered) {
     let answers: Vec<(Wanted, Result<APIResourceList, String>)> = stream::iter(wanted)
         .map(|wanted| async {
-            let answer = resources(client, &wanted.path()).await;
-            (wanted, answer)
+            let path = wanted.path();
+            let answer = tokio::time::timeout(GROUP_TIMEOUT, resources(client, &path)).await;
+            (
+                wanted,
+                answer.unwrap_or_else(|_| Err(format!("the API server did not answer for {path} in time"))),
+            )
         })
         .buffered(PARALLEL)
         .collect()

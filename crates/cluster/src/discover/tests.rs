@@ -175,3 +175,24 @@ async fn the_cache_asks_once_until_told_or_until_a_kind_is_missing() {
     cache.get().await.unwrap();
     assert_eq!(asked(), 4);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_group_that_hangs_does_not_hold_up_the_others() {
+    let version = json!({"groupVersion": "slow/v1", "version": "v1"});
+    let group = json!({"name": "slow", "versions": [version], "preferredVersion": version});
+    let documents = BTreeMap::from([
+        ("/api", json!({"kind": "APIVersions", "versions": [], "serverAddressByClientCIDRs": []})),
+        ("/apis", json!({"kind": "APIGroupList", "groups": [group]})),
+    ]);
+    let service = service_fn(move |request: Request<Body>| {
+        let answer = documents.get(request.uri().path()).map(|body| body.to_string().into_bytes());
+        async move {
+            match answer {
+                Some(body) => Ok::<_, BoxError>(Response::new(Body::from(body))),
+                None => futures::future::pending().await,
+            }
+        }
+    });
+    let discovered = discover(&Client::new(service, "default")).await.unwrap();
+    assert!(matches!(discovered.lookup(&gvk("slow", "v1", "Thing")), Lookup::Unknown(_)));
+}

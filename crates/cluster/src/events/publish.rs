@@ -212,7 +212,9 @@ mod tests {
 
     #[test]
     fn names_of_events_are_valid_for_every_object() {
-        for name in ["a", "system:node:x", "UPPER", "..", "", &"n".repeat(400), "ü-x", "a.-b", "v1.apps", "a..b"] {
+        for name in
+            ["a", "system:node:x", "UPPER", "..", "", &"n".repeat(400), "ü-x", "a.-b", "v1.apps", "a..b"]
+        {
             let reference = ObjectReference { name: Some(name.to_owned()), ..ObjectReference::default() };
             let made = event_name(&Subject::of(&reference), &Note::normal("A", "B", "c"), 1, "i");
             assert!(made.len() <= 253, "{made}");

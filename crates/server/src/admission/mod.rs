@@ -37,7 +37,7 @@ use futures::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use kube::core::DynamicObject;
 use kube::core::admission::AdmissionRequest;
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
@@ -127,22 +127,16 @@ struct WebhookLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct OutcomeLabels {
     webhook: &'static str,
-    verdict: Outcome,
+    verdict: &'static str,
 }
 
-/// The verdicts as a metric counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
-enum Outcome {
-    #[expect(non_camel_case_types, reason = "the name is the label's value")]
-    allowed,
-    #[expect(non_camel_case_types, reason = "the name is the label's value")]
-    denied,
-    #[expect(non_camel_case_types, reason = "the name is the label's value")]
-    warned,
-    #[expect(non_camel_case_types, reason = "the name is the label's value")]
-    malformed,
-    #[expect(non_camel_case_types, reason = "the name is the label's value")]
-    failed,
+/// The verdicts as a metric counts them: the values of its label.
+mod outcome {
+    pub(super) const ALLOWED: &str = "allowed";
+    pub(super) const DENIED: &str = "denied";
+    pub(super) const WARNED: &str = "warned";
+    pub(super) const MALFORMED: &str = "malformed";
+    pub(super) const FAILED: &str = "failed";
 }
 
 /// The webhooks of a process by name.
@@ -200,13 +194,13 @@ impl Webhooks {
             .fallback(move || std::future::ready((StatusCode::NOT_FOUND, missing.clone())))
     }
 
-    fn count(&self, webhook: &'static str, verdict: Outcome) {
+    fn count(&self, webhook: &'static str, verdict: &'static str) {
         self.requests.get_or_create(&OutcomeLabels { webhook, verdict }).inc();
     }
 
     fn refuse(&self, webhook: &'static str, status: StatusCode, sentence: String) -> Response {
         warn!(webhook, %status, sentence, "cannot read an admission request");
-        self.count(webhook, Outcome::malformed);
+        self.count(webhook, outcome::MALFORMED);
         (status, sentence + "\n").into_response()
     }
 
@@ -221,20 +215,20 @@ impl Webhooks {
         let decided = AssertUnwindSafe(async { handler.admit_boxed(&request).await }).catch_unwind();
         let failure = match tokio::time::timeout(wait, decided).await {
             Ok(Ok(verdict)) => {
-                let outcome = match &verdict {
-                    Verdict::Allow => Outcome::allowed,
-                    Verdict::Deny { .. } => Outcome::denied,
-                    Verdict::Warn(_) => Outcome::warned,
+                let verdict_name = match &verdict {
+                    Verdict::Allow => outcome::ALLOWED,
+                    Verdict::Deny { .. } => outcome::DENIED,
+                    Verdict::Warn(_) => outcome::WARNED,
                 };
-                debug!(webhook, uid = request.uid, ?outcome, "admission request answered");
-                self.count(webhook, outcome);
+                debug!(webhook, uid = request.uid, verdict = verdict_name, "admission request answered");
+                self.count(webhook, verdict_name);
                 return axum::Json(review::answer(&request, verdict)).into_response();
             }
             Ok(Err(_)) => "the webhook ran into a fault of its own".to_owned(),
             Err(_) => format!("the webhook did not decide within {} s", wait.as_secs_f32()),
         };
         error!(webhook, uid = request.uid, failure, "admission request not answered");
-        self.count(webhook, Outcome::failed);
+        self.count(webhook, outcome::FAILED);
         (StatusCode::INTERNAL_SERVER_ERROR, failure + "\n").into_response()
     }
 }

@@ -88,7 +88,7 @@ pub(super) fn answer(request: &Request, verdict: Verdict) -> AdmissionReview<Dyn
     match verdict {
         Verdict::Allow => {}
         Verdict::Warn(warnings) => {
-            response.warnings = Some(warnings.into_iter().map(|line| one_line(&line)).collect())
+            response.warnings = Some(warnings.into_iter().map(|line| one_line(&line)).collect());
         }
         Verdict::Deny { message, reason } => {
             response = response.deny(message);

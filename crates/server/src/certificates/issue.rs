@@ -10,6 +10,9 @@ use thiserror::Error;
 use super::facts::{ObservedCertificates, Piece, observe};
 use super::{CertificateAction, CertificateSpec, Material, PrivateKey, after};
 
+/// The last moment that X.509 can write.
+const LAST_SECOND: i64 = 253_402_300_799;
+
 /// A certificate that could not be made.
 #[derive(Debug, Error)]
 pub enum IssueError {
@@ -88,8 +91,9 @@ fn authority(spec: &CertificateSpec, now: Timestamp) -> Result<Pair, IssueError>
     let mut params = CertificateParams::default();
     set_validity(&mut params, spec, now, after(now, spec.ca_validity))?;
     // Clients find the issuer by its name, so every CA has one of its own.
-    let suffix: String = key.der_bytes().iter().rev().take(6).map(|byte| format!("{byte:02x}")).collect();
-    params.distinguished_name = name(&format!("windlass webhook CA {suffix}"));
+    let digits =
+        key.der_bytes().iter().rev().take(8).fold(0_u64, |digits, byte| digits << 8 | u64::from(*byte));
+    params.distinguished_name = name(&format!("windlass webhook CA {digits:016x}"));
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages =
         vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
@@ -147,9 +151,7 @@ fn set_validity(
         let seconds = u64::try_from(time.as_second()).map_err(|_| IssueError::Time(time))?;
         Ok(date_time_ymd(1970, 1, 1) + std::time::Duration::from_secs(seconds))
     };
-    // The last moment that X.509 can write.
-    const END: i64 = 253_402_300_799;
-    if until.as_second() > END {
+    if until.as_second() > LAST_SECOND {
         return Err(IssueError::Time(until));
     }
     params.not_before = seconds(after(now, -spec.backdate))?;

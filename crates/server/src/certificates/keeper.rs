@@ -13,7 +13,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
-use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue};
+use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -102,15 +102,7 @@ struct StepLabel {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CertificateLabel {
-    certificate: Which,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
-enum Which {
-    #[expect(non_camel_case_types, reason = "the name is the label's value")]
-    ca,
-    #[expect(non_camel_case_types, reason = "the name is the label's value")]
-    serving,
+    certificate: &'static str,
 }
 
 /// Since when a CA has been in every bundle.
@@ -223,20 +215,23 @@ impl Keeper {
     }
 
     /// Checks at the interval, when there is something to do, and when someone touches the Secret or a
-    /// configuration, until the token is cancelled. Ready once there is a certificate to serve with.
+    /// configuration, until the token is cancelled. Ready after the first check that found everything in order.
     pub async fn run(self, readiness: ReadinessCheck, shutdown: CancellationToken) {
         let mut touched = self.watch();
         let mut retry = FIRST_RETRY;
+        let mut was_ready = false;
         loop {
             let wait = match self.check().await {
                 Ok(checked) => {
                     readiness.ready();
+                    was_ready = true;
                     retry = FIRST_RETRY;
                     self.wait_until(checked.wake_at)
                 }
                 Err(error) => {
                     warn!(error = &error as &dyn std::error::Error, "webhook certificates are not in order");
-                    if !self.serving.is_loaded() {
+                    // Once in order, the certificates outlast any API server that is away for a while.
+                    if !was_ready {
                         readiness.not_ready(error.to_string());
                     }
                     let wait = retry;
@@ -324,8 +319,8 @@ impl Keeper {
 
     fn load(&self, observed: &ObservedCertificates, material: &Material) -> Result<bool, ServingError> {
         let ends = [
-            (Which::ca, observed.ca.found().map(|ca| ca.not_after)),
-            (Which::serving, observed.serving.found().map(|serving| serving.not_after)),
+            ("ca", observed.ca.found().map(|ca| ca.not_after)),
+            ("serving", observed.serving.found().map(|serving| serving.not_after)),
         ];
         for (certificate, end) in ends {
             if let Some(end) = end {

@@ -67,7 +67,8 @@ pub struct CertificateSpec {
     pub ca_validity: SignedDuration,
     /// Life of a serving certificate; it is rotated after two thirds of it.
     pub serving_validity: SignedDuration,
-    /// How long old and new stay trusted side by side: longer than any replica takes to look again.
+    /// How long old and new stay trusted side by side: longer than any replica takes to look again, and well
+    /// below a third of the CA's life, which is all the time a rotation has.
     pub overlap: SignedDuration,
     /// How long a bundle has to be published before the API server is sure to use it.
     pub settle: SignedDuration,

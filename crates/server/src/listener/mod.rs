@@ -81,7 +81,7 @@ impl Limits {
         Self {
             max_connections: 256,
             handshake_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_mins(1),
             header_timeout: Duration::from_secs(10),
             request_timeout: Duration::from_secs(30),
             write_timeout: Duration::from_secs(30),
@@ -100,7 +100,7 @@ impl Limits {
     pub fn webhooks() -> Self {
         Self {
             max_connections: 1024,
-            idle_timeout: Duration::from_secs(180),
+            idle_timeout: Duration::from_mins(3),
             max_body_bytes: 7 * 1024 * 1024,
             ..Self::probes()
         }
@@ -115,6 +115,7 @@ pub struct Server {
     address: SocketAddr,
     limits: Limits,
     router: Router,
+    fallback: Option<Router>,
     tls: Option<TlsAcceptorDebug>,
 }
 
@@ -137,7 +138,7 @@ impl Server {
         let failed = |source| ListenError::Bind { name, address, source };
         let listener = TcpListener::bind(address).await.map_err(failed)?;
         let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { name, listener, address, limits, router: Router::new(), tls: None })
+        Ok(Self { name, listener, address, limits, router: Router::new(), fallback: None, tls: None })
     }
 
     /// Serves TLS with whatever the certificate holds at the time of each handshake.
@@ -163,10 +164,10 @@ impl Server {
         self
     }
 
-    /// What answers when no route does.
+    /// What answers when no route does, whatever the routes themselves have as a fallback.
     #[must_use]
     pub fn with_fallback(mut self, fallback: Router) -> Self {
-        self.router = self.router.fallback_service(fallback);
+        self.fallback = Some(fallback);
         self
     }
 
@@ -183,11 +184,15 @@ impl Server {
         let connections = TaskTracker::new();
         let slots = Arc::new(Semaphore::new(self.limits.max_connections));
         let grace = self.limits.grace;
+        let router = match self.fallback {
+            Some(fallback) => self.router.fallback_service(fallback),
+            None => self.router,
+        };
         let shared = Arc::new(Connection {
             name: self.name,
             tls: self.tls.map(|tls| tls.0),
             // The size is limited where the body comes in, for every route and extractor alike.
-            router: self.router.layer(DefaultBodyLimit::disable()),
+            router: router.layer(DefaultBodyLimit::disable()),
             limits: self.limits,
             shutdown: shutdown.clone(),
             cut: cut.clone(),

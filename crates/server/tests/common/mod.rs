@@ -24,7 +24,7 @@ use windlass_server::certificates::{
 use windlass_server::listener::Server;
 
 /// Long enough for any busy machine.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 pub struct Answer {
     pub status: StatusCode,

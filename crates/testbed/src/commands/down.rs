@@ -34,7 +34,8 @@ pub(crate) fn run() -> anyhow::Result<()> {
 fn end(folder: &Folder, pid: Pid, signal: Signal) -> anyhow::Result<()> {
     // As long as the lock is held, the process id belongs to the holder.
     if folder.is_up()? {
-        kill_process(pid, signal).with_context(|| format!("cannot send {signal:?} to the background process"))?;
+        kill_process(pid, signal)
+            .with_context(|| format!("cannot send {signal:?} to the background process"))?;
     }
     Ok(())
 }

@@ -32,7 +32,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
         std::future::pending::<()>().await;
     } else {
         let dir = ScratchDir::new("hold")?;
-        let child = Spec::new("sh", dir.path().join("log")).args(["-c", "sleep 1000 & sleep 1001"]).spawn()?;
+        let child =
+            Spec::new("sh", dir.path().join("log")).args(["-c", "sleep 1000 & sleep 1001"]).spawn()?;
         say(&format!("pid {}", child.pid()))?;
         say(&format!("dir {}", dir.path().display()))?;
         say("ready")?;

@@ -1,5 +1,6 @@
 //! One file per verb.
 
+pub(crate) mod demo;
 pub(crate) mod down;
 pub(crate) mod hold;
 pub(crate) mod serve;

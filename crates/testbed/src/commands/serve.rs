@@ -5,7 +5,7 @@ use std::io::BufRead;
 use anyhow::{Context, bail};
 use kube::config::{Kubeconfig, NamedContext};
 use tokio::signal::unix::{SignalKind, signal};
-use windlass_testbed::control_plane::{ControlPlane, User};
+use windlass_testbed::control_plane::{ControlPlane, User, kubeconfig_yaml};
 
 use super::state::{Folder, State};
 
@@ -30,7 +30,8 @@ pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     let mut hangup = signal(SignalKind::hangup())?;
 
     let pid = rustix::process::getpid().as_raw_nonzero().get();
-    let mut state = State { pid, clusters: args.clusters, nodes: args.nodes, ready: false, log_dirs: Vec::new() };
+    let mut state =
+        State { pid, clusters: args.clusters, nodes: args.nodes, ready: false, log_dirs: Vec::new() };
     folder.write(&state)?;
     let outcome = tokio::select! {
         outcome = serve(args, &folder, &mut state) => outcome,
@@ -48,9 +49,7 @@ async fn serve(args: &Args, folder: &Folder, state: &mut State) -> anyhow::Resul
         let builder = ControlPlane::builder().name(format!("windlass-{number}")).nodes(args.nodes);
         control_planes.push(builder.start().await?);
     }
-    let text = serde_saphyr::to_string(&merged(&control_planes)?).context("cannot write the kubeconfig")?;
-    let path = folder.kubeconfig();
-    write_private(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    folder.write_kubeconfig(&kubeconfig_yaml(&merged(&control_planes)?)?)?;
     state.ready = true;
     state.log_dirs = control_planes.iter().map(|one| one.log_dir().to_owned()).collect();
     folder.write(state)?;
@@ -82,11 +81,4 @@ fn merged(control_planes: &[ControlPlane]) -> anyhow::Result<Kubeconfig> {
         }
     }
     Ok(all)
-}
-
-fn write_private(path: &std::path::Path, text: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut file = std::fs::OpenOptions::new().create(true).truncate(true).write(true).mode(0o600).open(path)?;
-    file.write_all(text.as_bytes())
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
+use windlass_testbed::pki::write_private;
 use windlass_testbed::tools;
 
 /// What runs.
@@ -35,6 +36,10 @@ impl Folder {
         self.0.join("kubeconfig")
     }
 
+    pub(crate) fn write_kubeconfig(&self, text: &str) -> anyhow::Result<()> {
+        write_private(&self.0, "kubeconfig", text).map(drop)
+    }
+
     pub(crate) fn log(&self) -> PathBuf {
         self.0.join("serve.log")
     }
@@ -55,7 +60,9 @@ impl Folder {
         match file.try_lock() {
             Ok(()) => Ok(Some(file)),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error).with_context(|| format!("cannot lock {}", path.display())),
+            Err(TryLockError::Error(error)) => {
+                Err(error).with_context(|| format!("cannot lock {}", path.display()))
+            }
         }
     }
 

@@ -28,10 +28,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let path = if args.list { tools::locate(tool)? } else { Some(tools::path(tool)?) };
         let line = match path {
             Some(path) => {
-                let version = tools::version_of(tool, &path).map_or_else(|| "unknown".into(), |v| v.to_string());
+                let version =
+                    tools::version_of(tool, &path).map_or_else(|| "unknown".into(), |v| v.to_string());
                 format!("{:<24} {version:<10} {}", tool.name(), path.display())
             }
-            None => format!("{:<24} {:<10} not there yet; `testbed tools {tool}` builds it", tool.name(), "-"),
+            None => {
+                format!("{:<24} {:<10} not there yet; `testbed tools {tool}` builds it", tool.name(), "-")
+            }
         };
         writeln!(out, "{line}").context("cannot write to standard output")?;
     }

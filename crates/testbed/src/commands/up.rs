@@ -60,7 +60,11 @@ fn spawn(args: &Args, log: &Path) -> anyhow::Result<Child> {
 fn wait(child: &mut Child, folder: &Folder, log: &Path) -> anyhow::Result<State> {
     loop {
         if let Some(status) = child.try_wait()? {
-            bail!("the control planes did not start ({status}); {} ends with:\n{}", log.display(), tail(log, 20));
+            bail!(
+                "the control planes did not start ({status}); {} ends with:\n{}",
+                log.display(),
+                tail(log, 20)
+            );
         }
         match folder.read() {
             Some(state) if state.ready && u32::try_from(state.pid) == Ok(child.id()) => return Ok(state),
@@ -71,7 +75,9 @@ fn wait(child: &mut Child, folder: &Folder, log: &Path) -> anyhow::Result<State>
 
 fn already_up(folder: &Folder, args: &Args) -> anyhow::Result<()> {
     let state = folder.read().filter(|state| state.ready);
-    let Some(state) = state else { bail!("another `testbed up` is starting; wait for it or run `testbed down`") };
+    let Some(state) = state else {
+        bail!("another `testbed up` is starting; wait for it or run `testbed down`")
+    };
     eprintln!("already up: {} cluster(s) with {} node(s) each", state.clusters, state.nodes);
     if (state.clusters, state.nodes) != (args.clusters.into(), args.nodes.into()) {
         eprintln!("for another number run `testbed down` first");

@@ -123,7 +123,7 @@ impl Session {
     /// The path of a resource in this case's namespace: `configmaps/a`, `apps/v1/deployments`, `widgets/x/status`.
     fn path(&self, short: &str) -> String {
         let namespace = &self.namespace;
-        match short.split('/').next().unwrap_or_default() {
+        match short.split(['/', '?']).next().unwrap_or_default() {
             "" => short.to_owned(),
             "widgets" => format!("/apis/{GROUP}/v1/namespaces/{namespace}/{short}"),
             "widgets-v1beta1" => {
@@ -145,7 +145,8 @@ impl Session {
         self.raw_with(method, path, &[("content-type", media)], body).await
     }
 
-    async fn raw_with(
+    /// A request with headers of its own that is not written down.
+    pub(crate) async fn raw_with(
         &self,
         method: &Method,
         path: &str,
@@ -197,6 +198,13 @@ impl Session {
     /// A request whose answer is not written down, because its names are not known before.
     pub(crate) async fn unwritten(&self, method: &Method, path: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
         self.raw(method, &format!("{path}?fieldManager=tester"), "", body).await
+    }
+
+    /// GET of a page, whose path has a token in it that is not written down.
+    pub(crate) async fn page(&self, path: &str) -> anyhow::Result<Reply> {
+        let reply = self.raw(&Method::GET, path, "", None).await?;
+        self.book().add(&format!("GET page {}", reply.code), &reply.body);
+        Ok(reply)
     }
 
     /// GET.

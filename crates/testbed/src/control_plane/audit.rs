@@ -41,7 +41,11 @@ impl AuditWebhook {
 
     /// Writes the files and returns the flags that point to them.
     pub(super) fn flags(&self, folder: &Path) -> anyhow::Result<Vec<String>> {
-        anyhow::ensure!(self.url.starts_with("https://"), "the audit webhook must be an https URL, not {}", self.url);
+        anyhow::ensure!(
+            self.url.starts_with("https://"),
+            "the audit webhook must be an https URL, not {}",
+            self.url
+        );
         let mut cluster = json!({ "server": self.url });
         if let Some(pem) = &self.ca_pem {
             cluster["certificate-authority-data"] = STANDARD.encode(pem).into();

@@ -11,7 +11,7 @@ use kube::client::Body;
 use kube::config::Kubeconfig;
 use kube::{Api, Client, Config};
 
-use super::user::{Credential, to_yaml};
+use super::user::{Credential, kubeconfig_yaml};
 use super::{ControlPlane, User};
 use crate::pki::{KeyCert, write_private};
 
@@ -23,7 +23,8 @@ impl ControlPlane {
 
     /// A client for a user.
     pub fn client(&self, user: &User) -> anyhow::Result<Client> {
-        Client::try_from(self.config(user)?).with_context(|| format!("cannot make a client for {}", user.name()))
+        Client::try_from(self.config(user)?)
+            .with_context(|| format!("cannot make a client for {}", user.name()))
     }
 
     /// The settings of a client for a user, to be changed before a client is made of them.
@@ -43,7 +44,7 @@ impl ControlPlane {
 
     /// A kubeconfig file for a user, which lives as long as the control plane.
     pub fn kubeconfig_path(&self, user: &User) -> anyhow::Result<PathBuf> {
-        let text = to_yaml(&self.kubeconfig(user)?)?;
+        let text = kubeconfig_yaml(&self.kubeconfig(user)?)?;
         write_private(&self.layout.kubeconfig_dir(), &user.file_name(), &text)
     }
 
@@ -58,7 +59,8 @@ impl ControlPlane {
             .create_token_request(name, &PostParams::default(), &request)
             .await
             .with_context(|| format!("cannot get a token of ServiceAccount {namespace}/{name}"))?;
-        let token = answer.status.and_then(|status| status.token).context("the token request was not answered")?;
+        let token =
+            answer.status.and_then(|status| status.token).context("the token request was not answered")?;
         self.layout.kubeconfig(name, &Credential::Token(&token))
     }
 

@@ -6,7 +6,7 @@ use kube::config::Kubeconfig;
 
 use super::component::Component;
 use super::identity::Identity;
-use super::user::{Credential, kubeconfig, to_yaml};
+use super::user::{Credential, kubeconfig, kubeconfig_yaml};
 use crate::pki::write_private;
 use crate::process::{Port, ScratchDir};
 
@@ -50,7 +50,11 @@ impl Layout {
         ] {
             let cert = self.identity.cluster_ca.client(user, group)?;
             let config = self.kubeconfig(user, &Credential::Certificate(&cert))?;
-            write_private(&self.kubeconfig_dir(), &format!("{component}.kubeconfig"), &to_yaml(&config)?)?;
+            write_private(
+                &self.kubeconfig_dir(),
+                &format!("{component}.kubeconfig"),
+                &kubeconfig_yaml(&config)?,
+            )?;
         }
         Ok(())
     }

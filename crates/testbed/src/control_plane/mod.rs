@@ -26,17 +26,19 @@ pub use audit::AuditWebhook;
 pub use builder::Builder;
 pub use component::Component;
 pub use namespace::Namespace;
-pub(crate) use user::to_yaml;
-pub use user::User;
+pub use user::{User, kubeconfig_yaml};
 
 use crate::process::Child;
 use crate::tools::{self, Tool};
 use layout::Layout;
 
 /// Generous, since tests also run on busy machines; a program that ends early is noticed at once.
-const READY_WITHIN: Duration = Duration::from_secs(120);
+const READY_WITHIN: Duration = Duration::from_mins(2);
 
 /// A running control plane; all of it ends on drop, or with the process.
+///
+/// The logs are removed too, unless the test panics (their place is printed then) or `WINDLASS_KEEP_LOGS` is set. A test
+/// that returns an error instead of panicking looks like one that passed.
 pub struct ControlPlane {
     layout: Layout,
     certificates: Mutex<BTreeMap<User, crate::pki::KeyCert>>,
@@ -45,7 +47,10 @@ pub struct ControlPlane {
 
 impl std::fmt::Debug for ControlPlane {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ControlPlane").field("url", &self.url()).field("log_dir", &self.log_dir()).finish_non_exhaustive()
+        f.debug_struct("ControlPlane")
+            .field("url", &self.url())
+            .field("log_dir", &self.log_dir())
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,10 +73,14 @@ impl ControlPlane {
         }
         layout.apiserver_args.extend(builder.apiserver_args);
         let control_plane = Self { layout, certificates: Mutex::default(), running: Mutex::default() };
+        if std::env::var_os("WINDLASS_KEEP_LOGS").is_some() {
+            control_plane.keep_logs();
+        }
         if let Err(error) = control_plane.start_all(builder.nodes).await {
             control_plane.layout.logs.keep();
             let logs = control_plane.log_dir().display().to_string();
-            return Err(error).with_context(|| format!("the control plane did not start; its logs are in {logs}"));
+            return Err(error)
+                .with_context(|| format!("the control plane did not start; its logs are in {logs}"));
         }
         Ok(control_plane)
     }
@@ -253,7 +262,11 @@ impl ControlPlane {
         self.children().remove(&component).with_context(|| format!("{component} does not run"))
     }
 
-    fn with(&self, component: Component, act: impl FnOnce(&mut Child) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    fn with(
+        &self,
+        component: Component,
+        act: impl FnOnce(&mut Child) -> anyhow::Result<()>,
+    ) -> anyhow::Result<()> {
         act(self.children().get_mut(&component).with_context(|| format!("{component} does not run"))?)
     }
 
@@ -264,7 +277,7 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
-        if std::thread::panicking() || std::env::var_os("WINDLASS_KEEP_LOGS").is_some() {
+        if std::thread::panicking() {
             self.keep_logs();
         }
         // The data goes too, so there is nothing to end gracefully.

@@ -14,12 +14,13 @@ impl ControlPlane {
     ///
     /// Statics are never dropped: the watchdog of [`crate::process`] ends it with the process.
     pub async fn shared() -> anyhow::Result<&'static Self> {
-        SHARED.get_or_try_init(|| async {
-            let control_plane = Self::builder().name("shared").start().await?;
-            print_logs_on_panic();
-            Ok(control_plane)
-        })
-        .await
+        SHARED
+            .get_or_try_init(|| async {
+                let control_plane = Self::builder().name("shared").start().await?;
+                print_logs_on_panic();
+                Ok(control_plane)
+            })
+            .await
     }
 }
 

@@ -54,10 +54,13 @@ impl User {
 
     /// A file name that differs between users.
     pub(super) fn file_name(&self) -> String {
-        let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c), "_");
+        let plain =
+            |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && !"-_.".contains(c), "_");
         match self {
             Self::Admin => "admin.kubeconfig".into(),
-            Self::Named { name, group } if group == Self::DEVELOPERS => format!("user-{}.kubeconfig", plain(name)),
+            Self::Named { name, group } if group == Self::DEVELOPERS => {
+                format!("user-{}.kubeconfig", plain(name))
+            }
             Self::Named { name, group } => format!("user-{}-{}.kubeconfig", plain(group), plain(name)),
         }
     }
@@ -105,8 +108,8 @@ pub(super) fn kubeconfig(
     serde_json::from_value(value).context("cannot build a kubeconfig")
 }
 
-/// The file form of a kubeconfig.
-pub(crate) fn to_yaml(kubeconfig: &Kubeconfig) -> anyhow::Result<String> {
+/// The file form of a kubeconfig, as in a Secret.
+pub fn kubeconfig_yaml(kubeconfig: &Kubeconfig) -> anyhow::Result<String> {
     serde_saphyr::to_string(kubeconfig).context("cannot write a kubeconfig as YAML")
 }
 

@@ -11,7 +11,7 @@ use crate::process::{Child, Port, ScratchDir, Spec};
 use crate::tools::{self, Tool};
 
 /// How long a server may take to answer for the first time on a busy machine.
-const START_DEADLINE: Duration = Duration::from_secs(60);
+const START_DEADLINE: Duration = Duration::from_mins(1);
 
 /// A program that listens on a port of its own and keeps its files in a folder of its own; both are free again, and
 /// the program is gone, when this is dropped.

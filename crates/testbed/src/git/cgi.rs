@@ -51,7 +51,7 @@ pub(super) async fn call(mut command: Command, call: Call<'_>, body: Body) -> an
             // The stdin is kept until then: at its early end http-backend would not stop but spin.
             Err((error, _stdin)) => {
                 drop(broken.send(error));
-                std::future::pending().await
+                std::future::pending::<()>().await;
             }
         }
     }));

@@ -98,7 +98,8 @@ pub async fn ready(client: &Client) -> anyhow::Result<Vec<String>> {
 fn is_ready(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_deref()).unwrap_or_default();
     // The scheduler passes over a ready node until the controller manager has taken the taint of new nodes away.
-    let tainted = node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).is_some_and(|taints| !taints.is_empty());
+    let tainted =
+        node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).is_some_and(|taints| !taints.is_empty());
     !tainted && conditions.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 

@@ -92,9 +92,12 @@ pub(super) fn pod_status(phase: &str, containers: Containers) -> String {
         Containers::Failed => "PodFailed",
         _ => "ContainersNotReady",
     };
-    for (kind, status) in
-        [("PodReadyToStartContainers", true), ("Initialized", true), ("ContainersReady", ready), ("Ready", ready)]
-    {
+    for (kind, status) in [
+        ("PodReadyToStartContainers", true),
+        ("Initialized", true),
+        ("ContainersReady", ready),
+        ("Ready", ready),
+    ] {
         condition(&mut text, kind, status, reason);
     }
     if matches!(containers, Containers::Started { .. }) {
@@ -124,8 +127,21 @@ fn container_state(containers: Containers) -> String {
     let exit_code = format!("{{{{ or (index $annotations \"{EXIT_CODE}\") \"1\" }}}}");
     let message = format!("{{{{ or (index $annotations \"{MESSAGE}\") \"\" | Quote }}}}");
     let ended = |code: &str, reason: &str, message: &str, indent: &str| {
-        ["exitCode: ", code, "\n", indent, "reason: ", reason, "\n", indent, "message: ", message, "\n", indent]
-            .concat()
+        [
+            "exitCode: ",
+            code,
+            "\n",
+            indent,
+            "reason: ",
+            reason,
+            "\n",
+            indent,
+            "message: ",
+            message,
+            "\n",
+            indent,
+        ]
+        .concat()
             + "startedAt: {{ $now | Quote }}\n"
             + indent
             + "finishedAt: {{ $now | Quote }}\n"
@@ -146,7 +162,9 @@ fn container_state(containers: Containers) -> String {
                 + &ended("0", "Completed", "\"\"", "      ")
         }
         Containers::Failed => {
-            flags(false, false, same) + "  state:\n    terminated:\n      " + &ended(&exit_code, "Error", &message, "      ")
+            flags(false, false, same)
+                + "  state:\n    terminated:\n      "
+                + &ended(&exit_code, "Error", &message, "      ")
         }
         Containers::CrashLoop => {
             flags(false, false, "{{ add $restarts 1 }}")

@@ -30,7 +30,9 @@ impl Port {
             let number = range.start() + u16::try_from((offset + step) % size)?;
             let path = folder.join(number.to_string());
             // Two users of one machine may share the folder: a file that belongs to another is a port that is taken.
-            let Ok(lock) = File::options().create(true).truncate(false).write(true).open(&path) else { continue };
+            let Ok(lock) = File::options().create(true).truncate(false).write(true).open(&path) else {
+                continue;
+            };
             if lock.try_lock().is_ok() && TcpListener::bind((Ipv4Addr::LOCALHOST, number)).is_ok() {
                 return Ok(Self { number, _lock: lock });
             }

@@ -10,9 +10,9 @@ pub mod answers;
 mod query;
 mod target;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -54,8 +54,7 @@ impl Kind {
 /// How a Prometheus is to be started.
 #[derive(Debug, Clone)]
 pub struct Builder {
-    targets: BTreeMap<SocketAddr, String>,
-    scrape_interval: Duration,
+    setup: Setup,
     tls: bool,
 }
 
@@ -63,15 +62,16 @@ impl Builder {
     /// Scrapes this target; the name of the target becomes the `job` label.
     #[must_use]
     pub fn target(mut self, target: &Target) -> Self {
-        self.targets.insert(target.address(), target.job().to_owned());
+        self.setup.insert(target);
         self
     }
 
     /// Scrapes this often (500 ms unless told otherwise). A target that takes longer than that to answer counts as
     /// down.
     #[must_use]
-    pub fn scrape_interval(self, scrape_interval: Duration) -> Self {
-        Self { scrape_interval, ..self }
+    pub fn scrape_interval(mut self, scrape_interval: Duration) -> Self {
+        self.setup.scrape_interval = scrape_interval;
+        self
     }
 
     /// Speaks HTTPS to clients, who need [`Prometheus::ca_pem`] to trust it.
@@ -83,7 +83,7 @@ impl Builder {
     /// Starts it and waits until it answers.
     pub async fn start(self) -> anyhow::Result<Prometheus> {
         let identity = if self.tls { Some(ServerIdentity::generate()?) } else { None };
-        let setup = Setup { targets: self.targets, scrape_interval: self.scrape_interval };
+        let setup = self.setup;
         let upstream = Upstream::start(Tool::Prometheus, "/-/ready", |place, spec| {
             let config = place.folder.join(CONFIG);
             setup.write(&config)?;
@@ -107,20 +107,29 @@ impl Builder {
 const CONFIG: &str = "prometheus.yaml";
 
 /// What the configuration file says.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Setup {
-    targets: BTreeMap<SocketAddr, String>,
+    /// A job stays when its last target goes: only then does Prometheus mark its values as stale, instead of showing
+    /// them for five more minutes.
+    jobs: BTreeMap<String, BTreeSet<SocketAddr>>,
     scrape_interval: Duration,
 }
 
 impl Setup {
-    fn write(&self, path: &std::path::Path) -> anyhow::Result<()> {
-        let mut jobs = BTreeMap::<&str, Vec<String>>::new();
-        for (address, job) in &self.targets {
-            jobs.entry(job).or_default().push(address.to_string());
+    fn insert(&mut self, target: &Target) {
+        self.jobs.entry(target.job().to_owned()).or_default().insert(target.address());
+    }
+
+    fn remove(&mut self, target: &Target) {
+        if let Some(targets) = self.jobs.get_mut(target.job()) {
+            targets.remove(&target.address());
         }
-        let jobs: Vec<_> = jobs
-            .into_iter()
+    }
+
+    fn write(&self, path: &Path) -> anyhow::Result<()> {
+        let jobs: Vec<_> = self
+            .jobs
+            .iter()
             .map(|(job, targets)| json!({ "job_name": job, "static_configs": [{ "targets": targets }] }))
             .collect();
         let interval = format!("{}ms", self.scrape_interval.as_millis().max(1));
@@ -157,7 +166,10 @@ impl Prometheus {
 
     /// A Prometheus with more to say than [`Prometheus::start`].
     pub fn builder() -> Builder {
-        Builder { targets: BTreeMap::new(), scrape_interval: Duration::from_millis(500), tls: false }
+        Builder {
+            setup: Setup { jobs: BTreeMap::new(), scrape_interval: Duration::from_millis(500) },
+            tls: false,
+        }
     }
 
     /// Address for clients: `http://127.0.0.1:port` (or `https`), without a slash at the end.
@@ -191,14 +203,14 @@ impl Prometheus {
     /// Scrapes one more target from now on.
     pub async fn add_target(&self, target: &Target) -> anyhow::Result<()> {
         let mut setup = self.setup.lock().await;
-        setup.targets.insert(target.address(), target.job().to_owned());
+        setup.insert(target);
         self.reload(&setup).await
     }
 
-    /// Scrapes a target no more.
+    /// Scrapes a target no more; its values are gone after about three scrape intervals.
     pub async fn remove_target(&self, target: &Target) -> anyhow::Result<()> {
         let mut setup = self.setup.lock().await;
-        setup.targets.remove(&target.address());
+        setup.remove(target);
         self.reload(&setup).await
     }
 

@@ -179,10 +179,10 @@ impl Registry {
         if self.send(head).await?.status == StatusCode::OK {
             return Ok(());
         }
-        let begin = Request::post(self.direct(repository, "blobs/uploads/")).body(Bytes::new());
-        let begun = self.send(begin.context("cannot name an upload")?).await?;
-        expect(StatusCode::ACCEPTED, &begun)?;
-        let location = begun.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
+        let start = Request::post(self.direct(repository, "blobs/uploads/")).body(Bytes::new());
+        let upload = self.send(start.context("cannot name an upload")?).await?;
+        expect(StatusCode::ACCEPTED, &upload)?;
+        let location = upload.headers.get(header::LOCATION).and_then(|value| value.to_str().ok());
         let location = location.context("the registry said no place for an upload")?;
         let separator = if location.contains('?') { '&' } else { '?' };
         let put = Request::put(format!("{location}{separator}digest={digest}"))

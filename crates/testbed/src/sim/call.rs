@@ -141,7 +141,11 @@ impl Call {
 
     /// `resource.group`, or the bare resource for core.
     pub fn kind(&self) -> String {
-        if self.group.is_empty() { self.resource.clone() } else { format!("{}.{}", self.resource, self.group) }
+        if self.group.is_empty() {
+            self.resource.clone()
+        } else {
+            format!("{}.{}", self.resource, self.group)
+        }
     }
 
     /// `kind/namespace/name` of the object, for messages.
@@ -181,7 +185,8 @@ impl Call {
             format!("/apis/{}/{}", self.group, self.version)
         };
         if let Some(namespace) = self.namespace.as_deref() {
-            out.push_str(&format!("/namespaces/{namespace}"));
+            out.push_str("/namespaces/");
+            out.push_str(namespace);
         }
         out.push('/');
         out.push_str(&self.resource);

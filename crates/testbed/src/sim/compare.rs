@@ -44,7 +44,13 @@ impl Summary {
 
 fn identity(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    format!("{}/{}/{}/{}", text("/apiVersion"), text("/kind"), text("/metadata/namespace"), text("/metadata/name"))
+    format!(
+        "{}/{}/{}/{}",
+        text("/apiVersion"),
+        text("/kind"),
+        text("/metadata/namespace"),
+        text("/metadata/name")
+    )
 }
 
 type ObjectRule = Arc<dyn Fn(&mut Value) -> bool + Send + Sync>;
@@ -92,7 +98,12 @@ impl Compare {
                 (Some(_), None) => line(&mut out, format_args!("{key}: missing at the end")),
                 (None, Some(_)) => line(&mut out, format_args!("{key}: left over at the end")),
                 (Some(want), Some(have)) if want != have => {
-                    line(&mut out, format_args!("{key}: ends otherwise\n    without faults: {want}\n    with faults:    {have}"));
+                    line(
+                        &mut out,
+                        format_args!(
+                            "{key}: ends otherwise\n    without faults: {want}\n    with faults:    {have}"
+                        ),
+                    );
                 }
                 _ => {}
             }
@@ -102,11 +113,20 @@ impl Compare {
         out
     }
 
-    fn counts_differ(&self, out: &mut String, what: &str, want: &BTreeMap<String, u64>, have: &BTreeMap<String, u64>) {
+    fn counts_differ(
+        &self,
+        out: &mut String,
+        what: &str,
+        want: &BTreeMap<String, u64>,
+        have: &BTreeMap<String, u64>,
+    ) {
         for key in want.keys().chain(have.keys().filter(|key| !want.contains_key(*key))) {
             let count = |map: &BTreeMap<String, u64>| map.get(key).copied().unwrap_or_default();
             if (self.counted)(key) && count(want) != count(have) {
-                line(out, format_args!("{key}: {what} {} times, without faults {}", count(have), count(want)));
+                line(
+                    out,
+                    format_args!("{key}: {what} {} times, without faults {}", count(have), count(want)),
+                );
             }
         }
     }
@@ -157,7 +177,9 @@ fn strip(value: &mut Value) {
         Value::Object(map) => {
             map.retain(|key, _| !VOLATILE.contains(&key.as_str()));
             map.values_mut().for_each(strip);
-            map.retain(|key, value| key != "annotations" || value.as_object().is_none_or(|map| !map.is_empty()));
+            map.retain(|key, value| {
+                key != "annotations" || value.as_object().is_none_or(|map| !map.is_empty())
+            });
             map.sort_keys();
         }
         Value::Array(items) => items.iter_mut().for_each(strip),

@@ -52,7 +52,7 @@ impl Dice {
     }
 
     /// Every question has one number; asked thousands of times in a run, so no cipher is spent on it.
-    fn number(&self, question: &str, subject: impl fmt::Display) -> u64 {
+    fn number(self, question: &str, subject: impl fmt::Display) -> u64 {
         let mut hash = Hash(0xcbf2_9ce4_8422_2325);
         // Writing to a hash does not fail.
         let _ok = write!(hash, "{} {question} {subject}", self.seed);
@@ -72,7 +72,7 @@ impl fmt::Write for Hash {
     }
 }
 
-/// Spreads every bit over all others, as SplitMix64 does at its end.
+/// Spreads every bit over all others, as `SplitMix64` does at its end.
 fn mix(number: u64) -> u64 {
     let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

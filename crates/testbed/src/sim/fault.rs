@@ -64,7 +64,9 @@ impl Effect {
             }
             // Only something that names a past resourceVersion can be too old.
             Self::Refuse(refusal) if refusal.reason == "Expired" => match call.verb {
-                Verb::Watch => call.query.get("resourceVersion").is_some_and(|rv| !rv.is_empty() && rv != "0"),
+                Verb::Watch => {
+                    call.query.get("resourceVersion").is_some_and(|rv| !rv.is_empty() && rv != "0")
+                }
                 Verb::List => call.query.get("continue").is_some_and(|token| !token.is_empty()),
                 _ => false,
             },
@@ -120,7 +122,8 @@ impl Refusal {
 
     /// The body that the server sends: a Status object, or plain text for a path that is not served.
     pub(crate) fn body(&self, call: &Call) -> Vec<u8> {
-        let message = self.message.replace("{object}", &call.object()).replace("{verb}", &call.verb.to_string());
+        let message =
+            self.message.replace("{object}", &call.object()).replace("{verb}", &call.verb.to_string());
         if self.reason.is_empty() {
             return format!("{message}\n").into_bytes();
         }
@@ -368,6 +371,16 @@ impl Fault {
     #[must_use]
     pub fn conflict_storm() -> Self {
         Self::meddle("conflict-storm", |outsider, call| async move { outsider.touch(&call).await })
+    }
+
+    /// The user sets an object to another spec and back, A → B → A, in the middle of a reconcile.
+    #[must_use]
+    pub fn flipped(path: &str, there: &Value, back: &Value) -> Self {
+        let (path, there, back) = (path.to_owned(), there.clone(), back.clone());
+        Self::meddle("flipped", move |outsider, _| {
+            let (path, there, back) = (path.clone(), there.clone(), back.clone());
+            async move { outsider.try_flip(&path, &there, &back).await }
+        })
     }
 
     /// A watch stream misbehaves.

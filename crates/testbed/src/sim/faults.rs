@@ -196,7 +196,10 @@ impl Faults {
         match rng.random_range(0..5_u32) {
             0 => Disruption::Crash { instance },
             1 => Disruption::Pause { instance, lasting },
-            2 => Disruption::ClockJump { instance, by: SignedDuration::from_secs(rng.random_range(-7200..7200)) },
+            2 => Disruption::ClockJump {
+                instance,
+                by: SignedDuration::from_secs(rng.random_range(-7200..7200)),
+            },
             3 => {
                 let thaw = if rng.random_bool(0.5) { Thaw::CatchUp } else { Thaw::Relist };
                 Disruption::Freeze { instance, resource: None, lasting, thaw }
@@ -230,7 +233,13 @@ impl Strikes {
     }
 
     /// What strikes this event of a watch.
-    pub(crate) fn on_event(&mut self, dice: Dice, watch: &Call, subject: &str, now: Duration) -> Option<StreamFault> {
+    pub(crate) fn on_event(
+        &mut self,
+        dice: Dice,
+        watch: &Call,
+        subject: &str,
+        now: Duration,
+    ) -> Option<StreamFault> {
         self.strike(dice, watch, subject, now, true).into_iter().find_map(|fault| match fault.effect {
             Effect::Stream(effect) => Some(effect),
             _ => None,
@@ -245,7 +254,8 @@ impl Strikes {
         for (index, fault) in self.faults.iter().enumerate() {
             let about_streams = matches!(fault.effect, Effect::Stream(_));
             let due = fault.between.is_none_or(|(from, to)| from <= now && now < to);
-            if about_streams != stream || !due || !fault.on.matches(call) || !fault.effect.may_happen_to(call) {
+            if about_streams != stream || !due || !fault.on.matches(call) || !fault.effect.may_happen_to(call)
+            {
                 continue;
             }
             let matched = self.matched.entry(index).or_default();

@@ -66,9 +66,16 @@ impl Sent {
 /// What waits in the queue.
 pub(crate) enum Item {
     Request(Box<Sent>),
-    Reply { life: Arc<Life>, reply: oneshot::Sender<Answer>, answer: Box<Answer>, line: String },
+    Reply {
+        life: Arc<Life>,
+        reply: oneshot::Sender<Answer>,
+        answer: Box<Answer>,
+        line: String,
+    },
     /// The next frame of a watch stream may go.
-    Frame { stream: u64 },
+    Frame {
+        stream: u64,
+    },
 }
 
 pub(crate) enum Submission {
@@ -156,7 +163,9 @@ impl Hub {
         B::Error: Into<BoxError>,
     {
         let upstream = upstream
-            .map_response(|response: Response<B>| response.map(|body| body.map_err(Into::into).boxed_unsync()))
+            .map_response(|response: Response<B>| {
+                response.map(|body| body.map_err(Into::into).boxed_unsync())
+            })
             .map_err(Into::into);
         let state = State { strikes: Strikes::new(plan.faults.clone()), ..State::default() };
         Arc::new(Self {

@@ -160,8 +160,7 @@ impl Hub {
     /// Freezes an instance's view at a version.
     pub(crate) fn freeze(&self, name: &str, resource: Option<&str>, version: String) {
         self.note(name, format!("view of {} freezes at {version}", resource.unwrap_or("everything")));
-        let freeze =
-            Freeze { instance: name.to_owned(), resource: resource.map(str::to_owned), version };
+        let freeze = Freeze { instance: name.to_owned(), resource: resource.map(str::to_owned), version };
         self.lock().freezes.push(freeze);
     }
 
@@ -169,9 +168,7 @@ impl Hub {
         let thawed = {
             let mut state = self.lock();
             let count = state.freezes.len();
-            state
-                .freezes
-                .retain(|freeze| freeze.instance != name || freeze.resource.as_deref() != resource);
+            state.freezes.retain(|freeze| freeze.instance != name || freeze.resource.as_deref() != resource);
             state.freezes.len() < count
         };
         if !thawed {
@@ -192,7 +189,10 @@ impl Hub {
             return String::new();
         };
         let list: serde_json::Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-        list.pointer("/metadata/resourceVersion").and_then(|version| version.as_str()).unwrap_or_default().to_owned()
+        list.pointer("/metadata/resourceVersion")
+            .and_then(|version| version.as_str())
+            .unwrap_or_default()
+            .to_owned()
     }
 
     /// Carries a disruption out; returns when it is over.
@@ -223,8 +223,11 @@ impl Hub {
             state.strikes.calm = true;
             state.forgotten.clear();
             let names: Vec<String> = state.slots.keys().cloned().collect();
-            let freezes: Vec<_> =
-                state.freezes.iter().map(|freeze| (freeze.instance.clone(), freeze.resource.clone())).collect();
+            let freezes: Vec<_> = state
+                .freezes
+                .iter()
+                .map(|freeze| (freeze.instance.clone(), freeze.resource.clone()))
+                .collect();
             (names, freezes)
         };
         for (instance, resource) in freezes {

@@ -36,7 +36,13 @@ impl Outsider {
     }
 
     /// Sends one request; gives the status and the body as JSON.
-    pub async fn send(&self, method: Method, path: &str, kind: &str, body: &Value) -> anyhow::Result<(u16, Value)> {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        kind: &str,
+        body: &Value,
+    ) -> anyhow::Result<(u16, Value)> {
         let bytes = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
         let request = Request::builder()
             .method(method)
@@ -48,7 +54,8 @@ impl Outsider {
         let response = sent.map_err(|error| anyhow::anyhow!("request for {path} failed: {error}"))?;
         let code = response.status().as_u16();
         let collected = response.into_body().collect().await;
-        let bytes = collected.map_err(|error| anyhow::anyhow!("reading the answer for {path}: {error}"))?.to_bytes();
+        let bytes =
+            collected.map_err(|error| anyhow::anyhow!("reading the answer for {path}: {error}"))?.to_bytes();
         Ok((code, serde_json::from_slice(&bytes).unwrap_or(Value::Null)))
     }
 
@@ -62,9 +69,9 @@ impl Outsider {
     }
 
     /// A merge patch on an object or subresource, which has to succeed.
-    pub async fn merge(&self, path: &str, patch: &Value) -> anyhow::Result<Value> {
+    pub async fn merge(&self, path: &str, change: &Value) -> anyhow::Result<Value> {
         let path = self.managed(path);
-        self.must(Method::PATCH, &path, "application/merge-patch+json", patch).await
+        self.must(Method::PATCH, &path, "application/merge-patch+json", change).await
     }
 
     /// Server-side apply by force: takes the fields from whoever owned them.
@@ -107,6 +114,12 @@ impl Outsider {
         self.merge(path, back).await.map(drop)
     }
 
+    pub(crate) async fn try_flip(&self, path: &str, there: &Value, back: &Value) {
+        if let Err(error) = self.flip(path, there, back).await {
+            self.hub.note(&self.name, format!("could not flip {path}: {error:#}"));
+        }
+    }
+
     /// Deletes the object of a request, finalizers and all, and creates it again with a new UID.
     ///
     /// Does nothing when the object is not there. Finalizers and owners stay as they were, status does not.
@@ -139,10 +152,10 @@ impl Outsider {
     pub async fn touch(&self, call: &Call) {
         let Some(path) = call.object_path() else { return };
         let stamp = self.hub.clock.tick().to_string();
-        let patch = json!({ "metadata": { "annotations": { "sim.windlass.dev/touched": stamp } } });
+        let change = json!({ "metadata": { "annotations": { "sim.windlass.dev/touched": stamp } } });
         match self.get(&path).await {
             Ok(Some(_)) => {
-                if let Err(error) = self.merge(&path, &patch).await {
+                if let Err(error) = self.merge(&path, &change).await {
                     self.hub.note(&self.name, format!("could not touch {path}: {error:#}"));
                 }
             }
@@ -153,7 +166,8 @@ impl Outsider {
 
     async fn finalizers(&self, path: &str) -> anyhow::Result<Vec<String>> {
         let object = self.get(path).await?.with_context(|| format!("{path} is not there"))?;
-        let list = object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
+        let list =
+            object.pointer("/metadata/finalizers").and_then(Value::as_array).cloned().unwrap_or_default();
         Ok(list.iter().filter_map(Value::as_str).map(str::to_owned).collect())
     }
 

@@ -17,14 +17,26 @@ use super::{
     writes::Write,
 };
 
-/// What decides a request's fate once meddlers have had their say.
+/// What becomes of a request once meddlers have had their say.
 #[derive(Default)]
 struct Fate {
     refused: Option<Refusal>,
-    disconnected: bool,
-    lost: bool,
-    crash_before: bool,
-    crash_after: bool,
+    connection: Connection,
+    crash: Option<Crash>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Connection {
+    #[default]
+    Whole,
+    BrokenBefore,
+    BrokenAfter,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Crash {
+    Before,
+    After,
 }
 
 impl Hub {
@@ -74,12 +86,12 @@ impl Hub {
                 fate.refused.get_or_insert(refusal);
             }
         }
-        if fate.crash_before {
+        if fate.crash == Some(Crash::Before) {
             self.crash(&sent.life.name);
             return;
         }
         let answer = self.answer(&fate, &mut sent).await;
-        if fate.crash_after {
+        if fate.crash == Some(Crash::After) {
             self.crash(&sent.life.name);
             return;
         }
@@ -95,17 +107,21 @@ impl Hub {
             Effect::Refuse(refusal) => {
                 fate.refused.get_or_insert_with(|| refusal.clone());
             }
-            Effect::Disconnect => fate.disconnected = true,
-            Effect::LoseResponse => fate.lost = true,
-            Effect::CrashBefore => fate.crash_before = true,
-            Effect::CrashAfter => fate.crash_after = true,
+            Effect::Disconnect => fate.connection = Connection::BrokenBefore,
+            Effect::LoseResponse if fate.connection == Connection::Whole => {
+                fate.connection = Connection::BrokenAfter;
+            }
+            Effect::CrashBefore => fate.crash = Some(Crash::Before),
+            Effect::CrashAfter => {
+                fate.crash.get_or_insert(Crash::After);
+            }
             Effect::Meddle(act) => act(Outsider::new(self, fault.name), sent.call.clone()).await,
-            Effect::Delay(_) | Effect::Stream(_) => {}
+            Effect::LoseResponse | Effect::Delay(_) | Effect::Stream(_) => {}
         }
     }
 
     async fn answer(self: &Arc<Self>, fate: &Fate, sent: &mut Sent) -> Answer {
-        if fate.disconnected {
+        if fate.connection == Connection::BrokenBefore {
             return Err(broken("connection refused by fault"));
         }
         if let Some(refusal) = &fate.refused {
@@ -116,13 +132,18 @@ impl Hub {
         parts.headers.entry("user-agent").or_insert(http::HeaderValue::from_static("windlass-sim/1"));
         let request = Request::from_parts(parts, Body::from(body));
         let answer = self.perform(&sent.call, request).await;
-        if fate.lost { Err(broken("connection reset by fault")) } else { answer }
+        if fate.connection == Connection::BrokenAfter {
+            Err(broken("connection reset by fault"))
+        } else {
+            answer
+        }
     }
 
     /// A list that accepts any version shows a frozen view's past.
     fn show_the_past(&self, sent: &mut Sent) {
-        let any_version = sent.call.query.get("resourceVersion").is_some_and(|version| version == "0")
-            && !sent.call.query.contains_key("resourceVersionMatch");
+        let query = |key: &str| sent.call.query.get(key).map(String::as_str);
+        let any_version = query("resourceVersion") == Some("0")
+            && matches!(query("resourceVersionMatch"), None | Some("NotOlderThan"));
         if sent.call.verb != Verb::List || !any_version {
             return;
         }
@@ -137,7 +158,7 @@ impl Hub {
             .query()
             .unwrap_or_default()
             .split('&')
-            .filter(|pair| !pair.is_empty() && !pair.starts_with("resourceVersion="))
+            .filter(|pair| !pair.is_empty() && !pair.starts_with("resourceVersion"))
             .map(str::to_owned)
             .chain([format!("resourceVersion={version}"), "resourceVersionMatch=Exact".to_owned()])
             .collect();

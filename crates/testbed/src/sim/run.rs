@@ -7,21 +7,12 @@ use std::{
 };
 
 use super::{
-    api::Api,
-    clock::Clock,
-    compare::Summary,
-    dice::Dice,
-    faults::Faults,
-    hub::Hub,
-    logs::Logs,
-    panics::Panics,
-    trace::Trace,
-    world::World,
-    writes::Write,
+    api::Api, clock::Clock, compare::Summary, dice::Dice, faults::Faults, hub::Hub, logs::Logs,
+    panics::Panics, trace::Trace, world::World, writes::Write,
 };
 
 /// No scenario needs more virtual time than this.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+const LONGEST: Duration = Duration::from_hours(7 * 24);
 
 /// What came of a run.
 #[derive(Debug)]

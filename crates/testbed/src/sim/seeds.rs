@@ -21,7 +21,12 @@ pub fn seeds(name: &str, default_count: u64, scenario: impl Fn(u64) -> Run) {
     if let Some(seed) = number("WINDLASS_SEED") {
         let run = scenario(seed);
         eprintln!("{}", run.trace.tail(usize::MAX));
-        eprintln!("seed {seed}: {:?} of virtual time, hash {}, faults {:?}", run.took, run.hash(), run.strikes);
+        eprintln!(
+            "seed {seed}: {:?} of virtual time, hash {}, faults {:?}",
+            run.took,
+            run.hash(),
+            run.strikes
+        );
         if let Err(why) = check(&run, true, &scenario) {
             panic!("seed {seed} of {name} fails: {why}");
         }

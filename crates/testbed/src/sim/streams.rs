@@ -51,9 +51,10 @@ impl Hub {
             id
         };
         tokio::spawn(Arc::clone(self).pump(id, Arc::clone(life), upstream, closed.clone()));
-        let events = futures::stream::unfold((receiver, closed.drop_guard()), |(mut receiver, open)| async move {
-            receiver.recv().await.map(|item| (item.map(HttpFrame::data), (receiver, open)))
-        });
+        let events =
+            futures::stream::unfold((receiver, closed.drop_guard()), |(mut receiver, open)| async move {
+                receiver.recv().await.map(|item| (item.map(HttpFrame::data), (receiver, open)))
+            });
         Response::from_parts(parts, StreamBody::new(events).boxed_unsync())
     }
 
@@ -75,12 +76,12 @@ impl Hub {
             };
             match frame {
                 Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        buffer.extend_from_slice(&data);
+                    if let Ok(piece) = frame.into_data() {
+                        buffer.extend_from_slice(&piece);
                     }
                     while let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
-                        let line = buffer.split_to(end + 1).freeze();
-                        self.queue_frame(id, Frame::Line(line));
+                        let event = buffer.split_to(end + 1).freeze();
+                        self.queue_frame(id, Frame::Line(event));
                     }
                 }
                 Some(Err(error)) => {
@@ -151,7 +152,8 @@ impl Hub {
             .streams
             .iter()
             .filter(|(_, stream)| {
-                stream.call.instance == instance && resource.is_none_or(|resource| resource == stream.call.resource)
+                stream.call.instance == instance
+                    && resource.is_none_or(|resource| resource == stream.call.resource)
             })
             .map(|(id, _)| *id)
             .collect();

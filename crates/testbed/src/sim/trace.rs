@@ -1,6 +1,9 @@
 //! What happened in a run, in order, and its hash: the same seed has to give the same hash.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    time::Duration,
+};
 
 use sha2::{Digest, Sha256};
 
@@ -42,10 +45,11 @@ impl Trace {
         let from = self.entries.len().saturating_sub(n);
         let mut out = String::new();
         if from > 0 {
-            out.push_str(&format!("  … {from} earlier\n"));
+            // Writing to a String does not fail.
+            let _ok = writeln!(out, "  … {from} earlier");
         }
         for entry in &self.entries[from..] {
-            out.push_str(&format!("  {entry}\n"));
+            let _ok = writeln!(out, "  {entry}");
         }
         out
     }
@@ -65,11 +69,13 @@ impl Trace {
 
     /// The first entry at which two traces part, as text: where to look when a run is not deterministic.
     pub fn first_difference(&self, other: &Self) -> Option<String> {
-        let show = |entry: Option<&Entry>| entry.map_or_else(|| "(end of the trace)".to_owned(), Entry::to_string);
+        let show =
+            |entry: Option<&Entry>| entry.map_or_else(|| "(end of the trace)".to_owned(), Entry::to_string);
         let longest = self.entries.len().max(other.entries.len());
-        (0..longest).map(|n| (n, self.entries.get(n), other.entries.get(n))).find(|(_, a, b)| a != b).map(
-            |(n, a, b)| format!("entry {n}:\n  first run:  {}\n  second run: {}", show(a), show(b)),
-        )
+        (0..longest)
+            .map(|n| (n, self.entries.get(n), other.entries.get(n)))
+            .find(|(_, a, b)| a != b)
+            .map(|(n, a, b)| format!("entry {n}:\n  first run:  {}\n  second run: {}", show(a), show(b)))
     }
 }
 
@@ -82,7 +88,11 @@ pub(crate) fn short_digest(bytes: &[u8]) -> String {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, byte| {
+        // Writing to a String does not fail.
+        let _ok = write!(out, "{byte:02x}");
+        out
+    })
 }
 
 #[cfg(test)]

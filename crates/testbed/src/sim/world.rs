@@ -41,8 +41,7 @@ pub struct World {
 
 impl World {
     pub(crate) fn new(hub: &Arc<Hub>, api: Api, logs: Logs, plan: &Faults) -> Self {
-        let world =
-            Self { hub: Arc::clone(hub), api, logs, gauges: Arc::default(), faulty: !plan.is_none() };
+        let world = Self { hub: Arc::clone(hub), api, logs, gauges: Arc::default(), faulty: !plan.is_none() };
         tokio::spawn(Arc::clone(hub).drive());
         for (moment, disruption) in plan.disruptions.clone() {
             world.disrupt_at(moment, disruption);
@@ -220,7 +219,7 @@ impl World {
     pub async fn calm(&self) -> anyhow::Result<()> {
         self.hub.calm();
         let all_up = || self.hub.lock().slots.values().all(|slot| slot.up || !slot.restarting);
-        self.eventually("every instance to be up after faults stopped", Duration::from_secs(60), all_up).await
+        self.eventually("every instance to be up after faults stopped", Duration::from_mins(1), all_up).await
     }
 
     /// How often each fault has struck.

@@ -45,9 +45,10 @@ impl Write {
 
     /// Whether it is the delete that ended an object's life: the first accepted one for its UID.
     pub fn deleted(&self) -> bool {
-        let pending = self.before.as_ref().is_some_and(|object| {
-            object.pointer("/metadata/deletionTimestamp").is_none_or(Value::is_null)
-        });
+        let pending = self
+            .before
+            .as_ref()
+            .is_some_and(|object| object.pointer("/metadata/deletionTimestamp").is_none_or(Value::is_null));
         self.accepted() && self.call.verb == Verb::Delete && pending
     }
 

@@ -49,7 +49,7 @@ fn lock(path: &Path, tool: Tool) -> anyhow::Result<File> {
         match file.try_lock() {
             Ok(()) => break,
             Err(TryLockError::WouldBlock) => {
-                let text = || format!("waiting for another process that builds {tool} or its siblings");
+                let text = || format!("waiting for another process to build {tool}");
                 waiting.get_or_insert_with(|| Progress::start(text())).tick();
                 std::thread::sleep(Duration::from_millis(200));
             }
@@ -73,7 +73,7 @@ fn build(tool: Tool, work: &Path, path: &Path) -> anyhow::Result<()> {
 
     let version = module.tool_version(tool)?;
     let mut progress = Progress::start(format!(
-        "building {tool} {version} from Go modules, once (usually up to {} min on 2 cores)",
+        "building {tool} {version} (about {} min on 2 cores, once)",
         recipe.usual_minutes
     ));
     let output = work.join(format!("{tool}.{}", std::process::id()));
@@ -89,7 +89,11 @@ fn build(tool: Tool, work: &Path, path: &Path) -> anyhow::Result<()> {
     if !status.success() || !output.exists() {
         drop(std::fs::remove_file(&output));
         progress.end(&format!("building {tool} failed"));
-        bail!("`go build` of {tool} ended with {status}; {} ends with:\n{}", log.display(), child.log_tail(20));
+        bail!(
+            "`go build` of {tool} ended with {status}; {} ends with:\n{}",
+            log.display(),
+            child.log_tail(20)
+        );
     }
     install(&output, path).with_context(|| format!("cannot move {tool} to {}", path.display()))?;
     progress.end(&format!("built {tool} {version}"));

@@ -49,11 +49,7 @@ fn usable(tool: Tool, folders: &OsStr) -> Result<PathBuf, String> {
         return Err(format!("it has no {tool}"));
     };
     let version = ask_version(tool, &path).ok_or_else(|| format!("{} tells no version", path.display()))?;
-    if accepts(tool, version) {
-        Ok(path)
-    } else {
-        Err(format!("{} is {version}", path.display()))
-    }
+    if accepts(tool, version) { Ok(path) } else { Err(format!("{} is {version}", path.display())) }
 }
 
 /// The versions that behave as the tests expect.

@@ -29,13 +29,19 @@ pub(super) fn tool_chain(needed: Version) -> anyhow::Result<PathBuf> {
     };
     match ask_version(&go) {
         Some(version) if version >= needed => Ok(go),
-        Some(version) => bail!("building it needs Go {needed} or newer, and {} is {version}: {hint}", go.display()),
+        Some(version) => {
+            bail!("building it needs Go {needed} or newer, and {} is {version}: {hint}", go.display())
+        }
         None => bail!("building it needs Go, and {} does not work as one: {hint}", go.display()),
     }
 }
 
 fn ask_version(go: &Path) -> Option<Version> {
-    let output =
-        Command::new(go).args(["env", "GOVERSION"]).env("GOTOOLCHAIN", "local").stdin(Stdio::null()).output().ok()?;
+    let output = Command::new(go)
+        .args(["env", "GOVERSION"])
+        .env("GOTOOLCHAIN", "local")
+        .stdin(Stdio::null())
+        .output()
+        .ok()?;
     output.status.success().then(|| Version::find(&String::from_utf8_lossy(&output.stdout))).flatten()
 }

@@ -115,7 +115,7 @@ impl Module {
             Tool::Etcd => other("./etcd", None, 1),
             Tool::Helm => {
                 let flag = format!("helm.sh/helm/v4/internal/version.version={version}");
-                other("helm.sh/helm/v4/cmd/helm", Some(flag), 4)
+                other("helm.sh/helm/v4/cmd/helm", Some(flag), 5)
             }
             Tool::Kustomize => other("sigs.k8s.io/kustomize/kustomize/v5", None, 1),
             Tool::Registry => other("github.com/distribution/distribution/v3/cmd/registry", None, 2),
@@ -124,7 +124,7 @@ impl Module {
                 let flag = format!("github.com/prometheus/common/version.Version={number}");
                 let package = "github.com/prometheus/prometheus/cmd/prometheus";
                 // Tests scrape static targets: the clients of two dozen clouds would only cost build time.
-                Recipe { tags: "remove_all_sd", ..other(package, Some(flag), 4) }
+                Recipe { tags: "remove_all_sd", ..other(package, Some(flag), 5) }
             }
         })
     }

@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A line that shows how long something has been going on: in place on a terminal, else a line each half minute.
+/// A line, short enough for 80 columns, that shows how long something has been going on: in place on a terminal, else a line each half minute.
 pub(super) struct Progress {
     what: String,
     start: Instant,
@@ -35,7 +35,7 @@ impl Progress {
     }
 
     pub(super) fn end(self, outcome: &str) {
-        let line = format!("{outcome} ({})", elapsed(self.start.elapsed()));
+        let line = format!("{outcome} in {}", elapsed(self.start.elapsed()));
         write(&if self.terminal { format!("\r\x1b[K{line}\n") } else { format!("{line}\n") });
     }
 }
@@ -49,7 +49,7 @@ pub(super) fn note_once(line: &str) {
 }
 
 fn elapsed(time: Duration) -> String {
-    format!("{}:{:02} min", time.as_secs() / 60, time.as_secs() % 60)
+    format!("{}:{:02}", time.as_secs() / 60, time.as_secs() % 60)
 }
 
 fn write(text: &str) {

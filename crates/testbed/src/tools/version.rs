@@ -21,8 +21,10 @@ impl Version {
 
     /// The first version in a text: digits with at least one dot, after a blank, `v`, `go` or `:`.
     pub fn find(text: &str) -> Option<Self> {
-        text.split(|c: char| c.is_whitespace() || matches!(c, ',' | '"' | ':' | '{' | '}' | '(' | ')' | '/' | '@'))
-            .find_map(Self::parse)
+        text.split(|c: char| {
+            c.is_whitespace() || matches!(c, ',' | '"' | ':' | '{' | '}' | '(' | ')' | '/' | '@')
+        })
+        .find_map(Self::parse)
     }
 
     fn parse(word: &str) -> Option<Self> {

@@ -97,7 +97,8 @@ fn write(node: &Node, extra: usize, shift: usize, out: &mut String) {
 
 /// A character of a set, letters and digits first.
 fn member(negated: bool, ranges: &[(char, char)], shift: usize) -> char {
-    let inside = |candidate: char| ranges.iter().any(|(low, high)| (*low..=*high).contains(&candidate)) != negated;
+    let inside =
+        |candidate: char| ranges.iter().any(|(low, high)| (*low..=*high).contains(&candidate)) != negated;
     let plain: Vec<char> = ('a'..='z').chain('0'..='9').chain('A'..='Z').filter(|c| inside(*c)).collect();
     plain.get(shift % plain.len().max(1)).copied().unwrap_or_else(|| {
         (' '..='~').find(|c| inside(*c)).or_else(|| ranges.first().map(|(low, _)| *low)).unwrap_or('a')

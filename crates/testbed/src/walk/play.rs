@@ -1,6 +1,13 @@
 //! Plays the cases on a real control plane where the controller runs.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use anyhow::Context;
 use futures::{StreamExt, future::BoxFuture, stream};
@@ -86,7 +93,10 @@ impl Hooks {
 
 fn observed_generation(object: &Value) -> bool {
     let generation = &object["metadata"]["generation"];
-    let reported = [object.pointer("/status/observedGeneration"), ready(object).and_then(|ready| ready.get("observedGeneration"))];
+    let reported = [
+        object.pointer("/status/observedGeneration"),
+        ready(object).and_then(|ready| ready.get("observedGeneration")),
+    ];
     reported.into_iter().flatten().any(|observed| observed == generation)
 }
 
@@ -119,6 +129,8 @@ pub struct Report {
     pub accepted: usize,
     /// How many it refused.
     pub refused: usize,
+    /// How many did not run, since the controller had died before.
+    pub skipped: usize,
     /// What is wrong, in the order of the cases.
     pub findings: Vec<Finding>,
 }
@@ -129,7 +141,10 @@ impl Report {
     /// # Errors
     /// When there is a finding, or when there was no case at all.
     pub fn check(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(self.cases > 0, "the walk had no case: does the CRD have a schema for the base's version?");
+        anyhow::ensure!(
+            self.cases > 0,
+            "the walk had no case: does the CRD have a schema for the base's version?"
+        );
         let all: Vec<String> = self.findings.iter().map(|finding| format!("  {finding}")).collect();
         anyhow::ensure!(all.is_empty(), "{} of {} cases fail:\n{}", all.len(), self.cases, all.join("\n"));
         Ok(())
@@ -141,7 +156,12 @@ impl Report {
 ///
 /// # Errors
 /// When the base itself cannot be installed or the API server fails; what cases show is in the report.
-pub async fn run(client: Client, crd: &CustomResourceDefinition, base: &Value, hooks: &Hooks) -> anyhow::Result<Report> {
+pub async fn run(
+    client: Client,
+    crd: &CustomResourceDefinition,
+    base: &Value,
+    hooks: &Hooks,
+) -> anyhow::Result<Report> {
     let walker = Walker::new(client, crd, base, hooks.clone())?;
     let all: Vec<Case> = cases(crd, base).into_iter().filter(|case| (hooks.filter)(case)).collect();
     let total = all.len();
@@ -155,14 +175,20 @@ pub async fn run(client: Client, crd: &CustomResourceDefinition, base: &Value, h
     let mut report = Report { cases: total, ..Report::default() };
     for (_, outcome) in outcomes {
         let outcome = outcome?;
-        if outcome.accepted { report.accepted += 1 } else { report.refused += 1 }
+        match outcome.accepted {
+            Some(true) => report.accepted += 1,
+            Some(false) => report.refused += 1,
+            None => report.skipped += 1,
+        }
         report.findings.extend(outcome.findings);
     }
     Ok(report)
 }
 
+#[derive(Default)]
 struct Outcome {
-    accepted: bool,
+    /// What the API server said; none when it was not asked.
+    accepted: Option<bool>,
     findings: Vec<Finding>,
 }
 
@@ -171,10 +197,17 @@ struct Walker {
     base: Value,
     name: String,
     hooks: Hooks,
+    /// The controller has died: no case can show anything any more.
+    dead: AtomicBool,
 }
 
 impl Walker {
-    fn new(client: Client, crd: &CustomResourceDefinition, base: &Value, hooks: Hooks) -> anyhow::Result<Self> {
+    fn new(
+        client: Client,
+        crd: &CustomResourceDefinition,
+        base: &Value,
+        hooks: Hooks,
+    ) -> anyhow::Result<Self> {
         let api_version = base["apiVersion"].as_str().context("the base object has no apiVersion")?;
         let version = api_version.rsplit('/').next().unwrap_or_default();
         let kind = GroupVersionKind::gvk(&crd.spec.group, version, &crd.spec.names.kind);
@@ -185,11 +218,15 @@ impl Walker {
         } else {
             Api::all_with(client, &resource)
         };
-        let name = base.pointer("/metadata/name").and_then(Value::as_str).context("the base object has no name")?;
-        Ok(Self { api, base: base.clone(), name: name.to_owned(), hooks })
+        let name =
+            base.pointer("/metadata/name").and_then(Value::as_str).context("the base object has no name")?;
+        Ok(Self { api, base: base.clone(), name: name.to_owned(), hooks, dead: AtomicBool::new(false) })
     }
 
     async fn play(&self, number: usize, case: &Case) -> anyhow::Result<Outcome> {
+        if self.dead.load(Ordering::Relaxed) {
+            return Ok(Outcome::default());
+        }
         let name = format!("{}-{number}", self.name);
         let fresh = format!("{name}-fresh");
         let outcome = self.play_as(&name, &fresh, case).await;
@@ -204,7 +241,13 @@ impl Walker {
         self.apply(name, &self.base).await.context("installing the base object")?;
         let first = match self.settled(name).await? {
             Ok(object) => self.normal(&object),
-            Err(problem) => anyhow::bail!("the base object itself: {problem}"),
+            Err(problem) => {
+                let Some(death) = self.death().await else {
+                    anyhow::bail!("the base object itself: {problem}")
+                };
+                find(death);
+                return Ok(Outcome { accepted: None, findings });
+            }
         };
         let accepted = match self.apply(name, &case.object).await {
             Ok(()) => {
@@ -215,7 +258,10 @@ impl Walker {
             }
             Err(kube::Error::Api(status)) if (400..=500).contains(&status.code) => {
                 if case.expect == Expect::Accepted {
-                    find(format!("the API server refuses it, although the schema allows it: {}", status.message));
+                    find(format!(
+                        "the API server refuses it, although the schema allows it: {}",
+                        status.message
+                    ));
                 }
                 false
             }
@@ -235,14 +281,26 @@ impl Walker {
                 Err(problem) => find(format!("does not recover: {problem}")),
             }
         }
-        if let Err(error) = (self.hooks.alive)().await {
-            find(format!("the controller is not alive: {error:#}"));
+        if let Some(death) = self.death().await {
+            find(death);
         }
-        Ok(Outcome { accepted, findings })
+        Ok(Outcome { accepted: Some(accepted), findings })
+    }
+
+    /// What the controller died of, if it did; that ends the walk.
+    async fn death(&self) -> Option<String> {
+        let error = (self.hooks.alive)().await.err()?;
+        self.dead.store(true, Ordering::Relaxed);
+        Some(format!("the controller is not alive: {error:#}"))
     }
 
     /// Waits for a report on the changed object, and compares it with that on a fresh one.
-    async fn compare_with_fresh(&self, name: &str, fresh: &str, case: &Case) -> anyhow::Result<Option<String>> {
+    async fn compare_with_fresh(
+        &self,
+        name: &str,
+        fresh: &str,
+        case: &Case,
+    ) -> anyhow::Result<Option<String>> {
         let changed = match self.settled(name).await? {
             Ok(object) => object,
             Err(problem) => return Ok(Some(problem)),
@@ -255,8 +313,10 @@ impl Walker {
             Err(problem) => return Ok(Some(format!("fresh install: {problem}"))),
         };
         let rename = |text: String| text.replace(fresh, name);
-        let (was, is) = (rename(self.normal(&installed).to_string()), rename(self.normal(&changed).to_string()));
-        Ok((was != is).then(|| format!("depends on its past: changed to it the state is {is}, fresh it is {was}")))
+        let (was, is) =
+            (rename(self.normal(&installed).to_string()), rename(self.normal(&changed).to_string()));
+        Ok((was != is)
+            .then(|| format!("depends on its past: changed to it the state is {is}, fresh it is {was}")))
     }
 
     fn normal(&self, object: &Value) -> Value {
@@ -279,11 +339,18 @@ impl Walker {
         loop {
             let object = self.api.get(name).await.with_context(|| format!("reading {name}"))?;
             let object = serde_json::to_value(object).with_context(|| format!("reading {name} as JSON"))?;
-            let missing = if (self.hooks.observed)(&object) { unexplained(&object) } else { Some("no report".to_owned()) };
+            let missing = if (self.hooks.observed)(&object) {
+                unexplained(&object)
+            } else {
+                Some("no report".to_owned())
+            };
             match missing {
                 None => return Ok(Ok(object)),
                 Some(missing) if Instant::now() >= until => {
-                    return Ok(Err(format!("after {:?}: {missing}; status is {}", self.hooks.patience, object["status"])));
+                    return Ok(Err(format!(
+                        "after {:?}: {missing}; status is {}",
+                        self.hooks.patience, object["status"]
+                    )));
                 }
                 Some(_) => sleep(Duration::from_millis(50)).await,
             }
@@ -298,7 +365,11 @@ impl Walker {
         }
         let until = Instant::now() + self.hooks.patience;
         while self.api.get_opt(name).await?.is_some() {
-            anyhow::ensure!(Instant::now() < until, "{name} is still there {:?} after its delete", self.hooks.patience);
+            anyhow::ensure!(
+                Instant::now() < until,
+                "{name} is still there {:?} after its delete",
+                self.hooks.patience
+            );
             sleep(Duration::from_millis(50)).await;
         }
         Ok(())
@@ -319,7 +390,9 @@ fn unexplained(object: &Value) -> Option<String> {
 fn strip(value: &mut Value) {
     match value {
         Value::Object(map) => {
-            map.retain(|key, _| key != "observedGeneration" && !key.ends_with("Time") && !key.ends_with("Timestamp"));
+            map.retain(|key, _| {
+                key != "observedGeneration" && !key.ends_with("Time") && !key.ends_with("Timestamp")
+            });
             map.values_mut().for_each(strip);
             map.sort_keys();
         }

@@ -127,7 +127,10 @@ fn illegal_cases(node: &Node<'_>, base: &Value, out: &mut Vec<Case>) {
     let closed = kind(node.schema) == "object"
         && node.schema["properties"].as_object().is_some_and(|properties| !properties.is_empty())
         && node.schema["x-kubernetes-preserve-unknown-fields"] != true;
-    if closed && let Some(Value::Object(mut value)) = read(base, &node.path).cloned().or_else(|| minimal(node.schema)) {
+    if closed
+        && let Some(Value::Object(mut value)) =
+            read(base, &node.path).cloned().or_else(|| minimal(node.schema))
+    {
         value.insert("noSuchField".to_owned(), Value::from("x"));
         // Refused by strict validation, dropped by any other.
         push(out, node, base, Deed::Illegal, "an unknown field", Value::Object(value), Expect::Either);
@@ -139,11 +142,20 @@ fn free(node: &Node<'_>) -> bool {
     !node.above.iter().any(|schema| ruled(schema)) && !ruled_below(node.schema)
 }
 
-fn push(out: &mut Vec<Case>, node: &Node<'_>, base: &Value, deed: Deed, what: &str, value: Value, expect: Expect) {
+fn push(
+    out: &mut Vec<Case>,
+    node: &Node<'_>,
+    base: &Value,
+    deed: Deed,
+    what: &str,
+    value: Value,
+    expect: Expect,
+) {
     let mut object = base.clone();
     let Some(filled) = set(&mut object, &node.path, &node.above, value) else { return };
     // A parent that had to be invented may break rules of its own.
-    let expect = if filled && expect == Expect::Accepted && node.above.iter().any(|above| ruled_below(above)) {
+    let expect = if filled && expect == Expect::Accepted && node.above.iter().any(|above| ruled_below(above))
+    {
         Expect::Either
     } else {
         expect
@@ -188,7 +200,10 @@ fn remove(object: &mut Value, path: &[Step]) -> bool {
         Step::Field(name) => at.get_mut(name),
         Step::Item => at.get_mut(0),
     });
-    parent.and_then(Value::as_object_mut).and_then(|map: &mut Map<String, Value>| map.shift_remove(last)).is_some()
+    parent
+        .and_then(Value::as_object_mut)
+        .and_then(|map: &mut Map<String, Value>| map.shift_remove(last))
+        .is_some()
 }
 
 fn show(path: &[Step]) -> String {
@@ -208,5 +223,9 @@ fn show(path: &[Step]) -> String {
 
 fn brief(value: &Value) -> String {
     let text = value.to_string();
-    if text.chars().count() <= 60 { text } else { format!("{}…", text.chars().take(60).collect::<String>()) }
+    if text.chars().count() <= 60 {
+        text
+    } else {
+        format!("{}…", text.chars().take(60).collect::<String>())
+    }
 }

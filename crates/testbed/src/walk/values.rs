@@ -86,7 +86,11 @@ pub(super) fn legal(schema: &Value) -> Vec<Value> {
 
 /// The smallest legal value.
 pub(super) fn minimal(schema: &Value) -> Option<Value> {
-    schema.get("default").filter(|value| !value.is_null()).cloned().or_else(|| legal(schema).into_iter().next())
+    schema
+        .get("default")
+        .filter(|value| !value.is_null())
+        .cloned()
+        .or_else(|| legal(schema).into_iter().next())
 }
 
 fn fits_text(schema: &Value, value: &Value) -> bool {
@@ -109,7 +113,8 @@ fn legal_texts(schema: &Value) -> Vec<Value> {
     }
     if let Some(pattern) = schema["pattern"].as_str().and_then(Pattern::parse) {
         candidates.extend(pattern.examples());
-        candidates.extend(["30s", "1h30m", "main", "example.com", "https://example.invalid/a"].map(str::to_owned));
+        candidates
+            .extend(["30s", "1h30m", "main", "example.com", "https://example.invalid/a"].map(str::to_owned));
     } else if schema["pattern"].is_null() {
         candidates.extend(["a".to_owned(), "walk-b".to_owned(), "a".repeat(least.max(1))]);
         if let Some(most) = schema["maxLength"].as_u64().and_then(|most| usize::try_from(most).ok()) {
@@ -153,7 +158,8 @@ fn legal_numbers(schema: &Value) -> Vec<Value> {
         let value = json!(candidate);
         // Numbers beyond what a double holds exactly are not portable JSON.
         let portable = candidate.unsigned_abs() < (1 << 53);
-        if (low..=high).contains(&candidate) && in_step && portable && !out.contains(&value) && out.len() < 5 {
+        if (low..=high).contains(&candidate) && in_step && portable && !out.contains(&value) && out.len() < 5
+        {
             out.push(value);
         }
     }
@@ -163,7 +169,8 @@ fn legal_numbers(schema: &Value) -> Vec<Value> {
 fn legal_arrays(schema: &Value) -> Vec<Value> {
     let least = usize::try_from(schema["minItems"].as_u64().unwrap_or_default()).unwrap_or(usize::MAX);
     let most = usize::try_from(schema["maxItems"].as_u64().unwrap_or(u64::MAX)).unwrap_or(usize::MAX);
-    let distinct = schema["uniqueItems"] == true || matches!(schema["x-kubernetes-list-type"].as_str(), Some("set" | "map"));
+    let distinct = schema["uniqueItems"] == true
+        || matches!(schema["x-kubernetes-list-type"].as_str(), Some("set" | "map"));
     let items = legal(&schema["items"]);
     let mut out = Vec::new();
     for length in [least, least.max(1), 2, most.min(8)] {
@@ -225,7 +232,8 @@ pub(super) fn illegal(schema: &Value) -> Vec<(&'static str, Value)> {
         "array" => out.extend(illegal_arrays(schema)),
         "object" => {
             let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-            let missing = required.into_iter().any(|name| schema["properties"][name].get("default").is_none());
+            let missing =
+                required.into_iter().any(|name| schema["properties"][name].get("default").is_none());
             if missing {
                 out.push(("without its required fields", json!({})));
             }
@@ -263,9 +271,8 @@ fn wrong_types(schema: &Value) -> Vec<(&'static str, Value)> {
         "string" => vec![number, list],
         "boolean" => vec![("wrong type: text", json!("true")), number],
         "integer" => vec![text, ("wrong type: fraction", json!(1.5)), list],
-        "number" => vec![text, list],
+        "number" | "object" => vec![text, list],
         "array" => vec![text, object],
-        "object" => vec![text, list],
         _ => Vec::new(),
     }
 }

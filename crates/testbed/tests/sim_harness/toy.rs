@@ -1,4 +1,4 @@
-//! A small controller to try the harness on: ConfigMaps with `role: source` are copied to `<name>-copy`.
+//! A small controller to try the harness on: `ConfigMap`s with `role: source` are copied to `<name>-copy`.
 //!
 //! Written straight on `kube::Api`, right in one form and wrong in many: each bug is a known class.
 
@@ -83,8 +83,11 @@ impl Toy {
                     continue;
                 }
             }
-            let patience =
-                if self.bug == Bug::TrustsWatch { Duration::from_secs(1 << 30) } else { Duration::from_secs(60) };
+            let patience = if self.bug == Bug::TrustsWatch {
+                Duration::from_secs(1 << 30)
+            } else {
+                Duration::from_mins(1)
+            };
             let wait = if self.elect { Duration::from_secs(3) } else { patience };
             let version = seen.clone().unwrap_or_default();
             let _change = tokio::time::timeout(wait, self.next_change(&version)).await;
@@ -195,7 +198,8 @@ impl Toy {
 
     async fn tell(&self, source: &ConfigMap, token: &str) -> anyhow::Result<()> {
         let events: Api<Event> = Api::namespaced(self.instance.client.clone(), "default");
-        let message = if self.bug == Bug::LeaksInEvent { format!("copied with {token}") } else { "copied".to_owned() };
+        let message =
+            if self.bug == Bug::LeaksInEvent { format!("copied with {token}") } else { "copied".to_owned() };
         let event = Event {
             metadata: kube::api::ObjectMeta { generate_name: Some("toy-".to_owned()), ..Default::default() },
             involved_object: ObjectReference { name: Some(source.name_any()), ..source.object_ref(&()) },
@@ -209,7 +213,8 @@ impl Toy {
 
     /// Removes copies whose source is gone.
     async fn sweep(&self, sources: &[ConfigMap]) -> anyhow::Result<()> {
-        let copies = self.maps().list(&ListParams::default().labels("role=copy")).await.context("listing copies")?;
+        let copies =
+            self.maps().list(&ListParams::default().labels("role=copy")).await.context("listing copies")?;
         for copy in copies {
             let of = copy.labels().get("of").cloned().unwrap_or_default();
             if sources.iter().any(|source| source.name_any() == of) {
@@ -228,7 +233,9 @@ impl Toy {
         let Some(copy) = self.maps().get_opt(name).await.context("reading the copy to delete")? else {
             return Ok(());
         };
-        if copy.labels().get("role").is_none_or(|role| role != "copy") || copy.meta().deletion_timestamp.is_some() {
+        if copy.labels().get("role").is_none_or(|role| role != "copy")
+            || copy.meta().deletion_timestamp.is_some()
+        {
             return Ok(());
         }
         self.fence().await?;
@@ -242,10 +249,15 @@ impl Toy {
         }
     }
 
-    async fn set_finalizers(&self, source: &ConfigMap, list: impl Iterator<Item = &String>) -> anyhow::Result<()> {
+    async fn set_finalizers(
+        &self,
+        source: &ConfigMap,
+        list: impl Iterator<Item = &String>,
+    ) -> anyhow::Result<()> {
         self.fence().await?;
         let list: Vec<&String> = list.collect();
-        let meta = json!({ "finalizers": list, "resourceVersion": source.resource_version(), "uid": source.uid() });
+        let meta =
+            json!({ "finalizers": list, "resourceVersion": source.resource_version(), "uid": source.uid() });
         let patch = Patch::Merge(json!({ "metadata": meta }));
         let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
         match self.maps().patch(&source.name_any(), &params, &patch).await {

@@ -24,14 +24,16 @@ impl Listener {
     pub async fn start(answer: fn(&Value) -> Value) -> Self {
         let ca = Ca::new("listener").unwrap();
         let server = ca.server("listener", &LOOPBACK).unwrap();
-        let certs = vec![rustls_pki_types::CertificateDer::from_pem_slice(server.cert_pem.as_bytes()).unwrap()];
+        let certs =
+            vec![rustls_pki_types::CertificateDer::from_pem_slice(server.cert_pem.as_bytes()).unwrap()];
         let key = rustls_pki_types::PrivateKeyDer::from_pem_slice(server.key_pem.as_bytes()).unwrap();
-        let config = rustls::ServerConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(certs, key)
-            .unwrap();
+        let config =
+            rustls::ServerConfig::builder_with_provider(rustls::crypto::ring::default_provider().into())
+                .with_safe_default_protocol_versions()
+                .unwrap()
+                .with_no_client_auth()
+                .with_single_cert(certs, key)
+                .unwrap();
         let acceptor = TlsAcceptor::from(Arc::new(config));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("https://127.0.0.1:{}/", listener.local_addr().unwrap().port());
@@ -51,7 +53,12 @@ impl Drop for Listener {
     }
 }
 
-async fn accept(listener: tokio::net::TcpListener, tls: TlsAcceptor, seen: Seen, answer: fn(&Value) -> Value) {
+async fn accept(
+    listener: tokio::net::TcpListener,
+    tls: TlsAcceptor,
+    seen: Seen,
+    answer: fn(&Value) -> Value,
+) {
     while let Ok((stream, _)) = listener.accept().await {
         let (tls, seen) = (tls.clone(), seen.clone());
         tokio::spawn(async move {
@@ -69,7 +76,11 @@ async fn accept(listener: tokio::net::TcpListener, tls: TlsAcceptor, seen: Seen,
                     Ok::<_, hyper::Error>(response.unwrap())
                 }
             });
-            drop(hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
+            drop(
+                hyper::server::conn::http1::Builder::new()
+                    .serve_connection(TokioIo::new(stream), service)
+                    .await,
+            );
         });
     }
 }

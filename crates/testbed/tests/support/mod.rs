@@ -20,7 +20,7 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut check:
     }
 }
 
-/// A ConfigMap with one entry.
+/// A `ConfigMap` with one entry.
 pub fn config_map(name: &str, value: &str) -> ConfigMap {
     ConfigMap {
         metadata: ObjectMeta { name: Some(name.into()), ..ObjectMeta::default() },

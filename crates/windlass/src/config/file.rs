@@ -28,7 +28,9 @@ fn parse(text: &str, name: &str) -> Result<Layer, CommandError> {
         Value::Null => return Ok(Layer::default()),
         Value::Object(map) => known_keys_only(map.keys(), name)?,
         _ => {
-            return Err(CommandError::usage(format!("the config file {name} is not a map of settings")).hint(HINT));
+            return Err(
+                CommandError::usage(format!("the config file {name} is not a map of settings")).hint(HINT)
+            );
         }
     }
     serde_saphyr::from_str(text).map_err(wrong)
@@ -36,7 +38,8 @@ fn parse(text: &str, name: &str) -> Result<Layer, CommandError> {
 
 fn known_keys_only<'a>(keys: impl Iterator<Item = &'a String>, name: &str) -> Result<(), CommandError> {
     let known = cli::setting_keys();
-    let unknown: Vec<&str> = keys.map(String::as_str).filter(|key| !known.iter().any(|known| known == key)).collect();
+    let unknown: Vec<&str> =
+        keys.map(String::as_str).filter(|key| !known.iter().any(|known| known == key)).collect();
     if unknown.is_empty() {
         return Ok(());
     }

@@ -99,7 +99,12 @@ pub(crate) struct Layer {
     pub(crate) lease_renew: Option<Duration>,
 
     /// Where /healthz, /readyz and /metrics are served [default: :8080]
-    #[arg(long, env = "WINDLASS_HTTP_ADDRESS", value_name = "ADDRESS", help_heading = "Probes, metrics and webhooks")]
+    #[arg(
+        long,
+        env = "WINDLASS_HTTP_ADDRESS",
+        value_name = "ADDRESS",
+        help_heading = "Probes, metrics and webhooks"
+    )]
     pub(crate) http_address: Option<Listen>,
 
     /// Serve the admission webhooks [default: false]
@@ -115,19 +120,39 @@ pub(crate) struct Layer {
     pub(crate) webhook: Option<bool>,
 
     /// Where the admission webhooks are served, with TLS [default: :9443]
-    #[arg(long, env = "WINDLASS_WEBHOOK_ADDRESS", value_name = "ADDRESS", help_heading = "Probes, metrics and webhooks")]
+    #[arg(
+        long,
+        env = "WINDLASS_WEBHOOK_ADDRESS",
+        value_name = "ADDRESS",
+        help_heading = "Probes, metrics and webhooks"
+    )]
     pub(crate) webhook_address: Option<Listen>,
 
     /// Service by which the API server calls the webhooks; the certificate is made for it [default: windlass-webhook]
-    #[arg(long, env = "WINDLASS_WEBHOOK_SERVICE", value_name = "NAME", help_heading = "Probes, metrics and webhooks")]
+    #[arg(
+        long,
+        env = "WINDLASS_WEBHOOK_SERVICE",
+        value_name = "NAME",
+        help_heading = "Probes, metrics and webhooks"
+    )]
     pub(crate) webhook_service: Option<String>,
 
     /// URL by which the API server calls the webhooks besides the Service, like https://10.0.0.1:9443
-    #[arg(long, env = "WINDLASS_WEBHOOK_URL", value_name = "URL", help_heading = "Probes, metrics and webhooks")]
+    #[arg(
+        long,
+        env = "WINDLASS_WEBHOOK_URL",
+        value_name = "URL",
+        help_heading = "Probes, metrics and webhooks"
+    )]
     pub(crate) webhook_url: Option<String>,
 
     /// Secret that the replicas share the webhook certificate in [default: windlass-webhook-tls]
-    #[arg(long, env = "WINDLASS_WEBHOOK_SECRET", value_name = "NAME", help_heading = "Probes, metrics and webhooks")]
+    #[arg(
+        long,
+        env = "WINDLASS_WEBHOOK_SECRET",
+        value_name = "NAME",
+        help_heading = "Probes, metrics and webhooks"
+    )]
     pub(crate) webhook_secret: Option<String>,
 
     /// ValidatingWebhookConfigurations whose caBundle is kept up to date [default: windlass]
@@ -141,7 +166,12 @@ pub(crate) struct Layer {
     pub(crate) webhook_configurations: Option<Vec<String>>,
 
     /// Folder with tls.crt and tls.key, as cert-manager writes them, to use instead of an own certificate
-    #[arg(long, env = "WINDLASS_CERT_DIR", value_name = "DIR", help_heading = "Probes, metrics and webhooks")]
+    #[arg(
+        long,
+        env = "WINDLASS_CERT_DIR",
+        value_name = "DIR",
+        help_heading = "Probes, metrics and webhooks"
+    )]
     pub(crate) cert_dir: Option<PathBuf>,
 
     /// Namespaces in which Secrets may be read, `*` for all [default: the controller's own]

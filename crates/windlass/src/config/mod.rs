@@ -18,7 +18,7 @@ use std::path::Path;
 
 pub(crate) use layer::Layer;
 pub(crate) use settings::{Settings, Surroundings};
-pub(crate) use values::{Listen, LogFormat, SwitchedControllers};
+pub(crate) use values::{Listen, LogFormat};
 
 use crate::error::CommandError;
 

@@ -43,7 +43,8 @@ impl Surroundings {
     pub(crate) fn of_this_process() -> Self {
         let env = |name: &str| std::env::var_os(name).and_then(|value: OsString| value.into_string().ok());
         let file = |path: &str| std::fs::read_to_string(path).ok();
-        let some = |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
+        let some =
+            |text: Option<String>| text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty());
         Self {
             namespace: some(env("POD_NAMESPACE"))
                 .or_else(|| some(file("/var/run/secrets/kubernetes.io/serviceaccount/namespace"))),
@@ -111,8 +112,10 @@ pub(crate) struct Settings {
 impl Settings {
     /// Fills what was not given and checks the whole.
     pub(crate) fn resolve(layer: Layer, around: &Surroundings) -> Result<Self, CommandError> {
-        let namespace =
-            layer.namespace.or_else(|| around.namespace.clone()).unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+        let namespace = layer
+            .namespace
+            .or_else(|| around.namespace.clone())
+            .unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
         let seconds = Duration::from_secs;
         let millis = |millis| Duration(StdDuration::from_millis(millis));
         let all = || vec!["*".to_owned()];
@@ -138,15 +141,20 @@ impl Settings {
             webhook_service: layer.webhook_service.unwrap_or_else(|| "windlass-webhook".to_owned()),
             webhook_url: layer.webhook_url,
             webhook_secret: layer.webhook_secret.unwrap_or_else(|| "windlass-webhook-tls".to_owned()),
-            webhook_configurations: layer.webhook_configurations.unwrap_or_else(|| vec!["windlass".to_owned()]),
+            webhook_configurations: layer
+                .webhook_configurations
+                .unwrap_or_else(|| vec!["windlass".to_owned()]),
             cert_dir: layer.cert_dir,
-            secret_namespaces: words(layer.secret_namespaces).unwrap_or_else(|| BTreeSet::from([namespace.clone()])),
+            secret_namespaces: words(layer.secret_namespaces)
+                .unwrap_or_else(|| BTreeSet::from([namespace.clone()])),
             allow_kubeconfig_exec: layer.allow_kubeconfig_exec.unwrap_or(false),
             allow_kubeconfig_files: layer.allow_kubeconfig_files.unwrap_or(false),
             allow_kubeconfig_insecure_tls: layer.allow_kubeconfig_insecure_tls.unwrap_or(false),
-            log_format: layer
-                .log_format
-                .unwrap_or(if around.terminal { LogFormat::Text } else { LogFormat::Json }),
+            log_format: layer.log_format.unwrap_or(if around.terminal {
+                LogFormat::Text
+            } else {
+                LogFormat::Json
+            }),
             log_level: layer.log_level.unwrap_or_else(|| "info".to_owned()),
             namespace,
         };
@@ -160,8 +168,11 @@ impl Settings {
     }
 
     fn check(&self) -> Result<(), CommandError> {
-        let at_least_one =
-            [("workers", self.workers), ("kubeApiQps", self.kube_api_qps), ("kubeApiBurst", self.kube_api_burst)];
+        let at_least_one = [
+            ("workers", self.workers),
+            ("kubeApiQps", self.kube_api_qps),
+            ("kubeApiBurst", self.kube_api_burst),
+        ];
         if let Some((key, _)) = at_least_one.into_iter().find(|(_, value)| *value == 0) {
             return Err(wrong(key, "has to be 1 or more"));
         }
@@ -192,16 +203,21 @@ impl Settings {
         }
         if renew < StdDuration::from_millis(100) || renew * 2 > lasts.saturating_sub(self.lease_margin()) {
             let longest = Duration(lasts.saturating_sub(self.lease_margin()) / 2);
-            return Err(wrong("leaseRenew", format!("has to be between 100ms and {longest} with leaseDuration {}", self.lease_duration))
-                .hint("A holder that misses one renewal must not lose the Lease."));
+            return Err(wrong(
+                "leaseRenew",
+                format!("has to be between 100ms and {longest} with leaseDuration {}", self.lease_duration),
+            )
+            .hint("A holder that misses one renewal must not lose the Lease."));
         }
         Ok(())
     }
 
     fn check_webhook_url(&self) -> Result<(), CommandError> {
         match &self.webhook_url {
-            Some(url) if !url.starts_with("https://") => Err(wrong("webhookUrl", "has to begin with https://")
-                .hint("The API server calls webhooks over TLS only.")),
+            Some(url) if !url.starts_with("https://") => {
+                Err(wrong("webhookUrl", "has to begin with https://")
+                    .hint("The API server calls webhooks over TLS only."))
+            }
             _ => Ok(()),
         }
     }

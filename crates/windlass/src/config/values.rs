@@ -173,6 +173,9 @@ mod tests {
             assert_eq!(switched.is_empty(), on.is_empty());
         }
         let error = SwitchedControllers::read(&["-clustr".into()], KNOWN).unwrap_err();
-        assert_eq!((error.to_string().as_str(), error.meant), ("there is no controller `clustr`", Some("cluster")));
+        assert_eq!(
+            (error.to_string().as_str(), error.meant),
+            ("there is no controller `clustr`", Some("cluster"))
+        );
     }
 }

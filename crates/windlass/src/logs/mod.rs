@@ -4,13 +4,13 @@
 //! reconcile has its controller, object and number in every line. Some modules are never logged, whatever the filter
 //! asks for: see [`harmless`].
 
-mod json;
+mod lines;
 
 use std::io;
 
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry,
+    EnvFilter, Layer,
     filter::{FilterExt, ParseError, filter_fn},
     fmt::{self, MakeWriter, format::JsonFields},
     layer::SubscriberExt,
@@ -20,9 +20,11 @@ use tracing_subscriber::{
 use crate::{config::LogFormat, error::CommandError, terminal::Paint};
 
 /// Modules that print what an API server answered, and how much of them may be printed. An answer may be a Secret.
-const CAPPED: [(&str, Option<Level>); 5] = [
+const CAPPED: [(&str, Option<Level>); 6] = [
     // kube-client prints a body that it cannot decode, at WARN, and bodies of errors at DEBUG.
     ("kube_client::client", Some(Level::ERROR)),
+    // A watch prints the decoding error, with what it quotes, at DEBUG.
+    ("kube_runtime", Some(Level::INFO)),
     // Bytes, headers and frames on the wire.
     ("hyper", Some(Level::INFO)),
     ("h2", Some(Level::INFO)),
@@ -44,29 +46,33 @@ pub(crate) fn start(format: LogFormat, filter: &str) -> Result<(), CommandError>
         .map_err(|error| CommandError::failure("cannot start logging").because(error))
 }
 
-fn subscriber<W>(format: LogFormat, filter: EnvFilter, colours: bool, writer: W) -> impl Subscriber + Send + Sync
+fn subscriber<W>(
+    format: LogFormat,
+    filter: EnvFilter,
+    colours: bool,
+    writer: W,
+) -> impl Subscriber + Send + Sync
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
     // A cap as one more directive would be no cap: a more special one, or one for a span, would lift it.
     let filter = filter.and(filter_fn(harmless));
-    let layer: Box<dyn Layer<Registry> + Send + Sync> = match format {
-        LogFormat::Text => fmt::layer().with_ansi(colours).with_writer(writer).with_filter(filter).boxed(),
-        LogFormat::Json => fmt::layer()
-            .event_format(json::Lines)
-            .fmt_fields(JsonFields::new())
-            .with_ansi(false)
-            .with_writer(writer)
-            .with_filter(filter)
-            .boxed(),
-    };
+    let layer = fmt::layer()
+        .event_format(lines::Lines { format })
+        .fmt_fields(JsonFields::new())
+        .with_ansi(colours && format == LogFormat::Text)
+        .with_writer(writer)
+        .with_filter(filter);
     tracing_subscriber::registry().with(layer)
 }
 
 /// True for what can be printed without printing what an API server answered.
 fn harmless(metadata: &Metadata<'_>) -> bool {
     let within = |module: &str| {
-        metadata.target().strip_prefix(module).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+        metadata
+            .target()
+            .strip_prefix(module)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
     };
     CAPPED
         .iter()

@@ -47,10 +47,16 @@ fn a_line_has_time_level_target_fields_causes_and_the_reconcile() {
     assert_eq!(line["level"], "warn");
     assert_eq!(line["target"], "windlass::logs::tests");
     assert_eq!(line["message"], "went wrong");
-    assert_eq!((&line["count"], &line["name"], &line["field.time"]), (&3.into(), &"x".into(), &"mine".into()));
+    assert_eq!(
+        (&line["count"], &line["name"], &line["field.time"]),
+        (&3.into(), &"x".into(), &"mine".into())
+    );
     assert_eq!((&line["error"], &line["error.causes"][0]), (&"outer".into(), &"inner".into()));
     let span = &line["span"];
-    assert_eq!((&span["name"], &span["controller"], &span["id"]), (&"reconcile".into(), &"cluster".into(), &7.into()));
+    assert_eq!(
+        (&span["name"], &span["controller"], &span["id"]),
+        (&"reconcile".into(), &"cluster".into(), &7.into())
+    );
 }
 
 #[test]
@@ -60,7 +66,9 @@ fn text_has_the_reconcile_and_the_causes_too() {
         let error = Outer(io::Error::other("inner"));
         info!(error = &error as &dyn std::error::Error, "went on");
     });
-    for part in ["INFO", "reconcile{object=\"a\" id=7}", "went on", "outer", "inner"] {
+    for part in
+        [" INFO windlass::logs::tests reconcile{object=\"a\" id=7}: went on", "\"outer\"", "[\"inner\"]"]
+    {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
@@ -95,6 +103,7 @@ fn no_filter_lifts_the_caps() {
                 warn!(target: "kube_client::client", "planted-canary");
                 debug!(target: "kube_client::client", "planted-canary");
                 info!(target: "kube_client::client::body", "planted-canary");
+                debug!(target: "kube_runtime::watcher", "planted-canary");
                 debug!(target: "hyper::proto", "planted-canary");
                 debug!(target: "hyper_util::client", "planted-canary");
                 trace!(target: "h2::codec", "planted-canary");
@@ -111,4 +120,23 @@ fn no_filter_lifts_the_caps() {
 fn a_module_with_a_longer_name_is_not_capped() {
     let text = log(LogFormat::Json, "trace", || trace!(target: "h2o", "harmless-line"));
     assert!(text.contains("harmless-line"), "{text}");
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read it: {0}")]
+struct Quoting(#[source] serde_json::Error);
+
+#[test]
+fn a_decoding_error_is_told_without_what_could_not_be_decoded() {
+    let decode = || serde_json::from_str::<Vec<u8>>("\n\"planted-canary\"").unwrap_err();
+    for format in [LogFormat::Json, LogFormat::Text] {
+        let text = log(format, "trace", || {
+            warn!(error = &decode() as &dyn std::error::Error, "plain");
+            warn!(error = &Quoting(decode()) as &dyn std::error::Error, "wrapped");
+            warn!(error = &kube::Error::SerdeError(decode()) as &dyn std::error::Error, "as kube does");
+        });
+        assert_eq!(text.lines().count(), 3, "{text}");
+        assert!(!text.contains("planted-canary"), "{text}");
+        assert!(text.contains("could not be decoded (line 2"), "{text}");
+    }
 }

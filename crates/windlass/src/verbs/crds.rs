@@ -49,7 +49,7 @@ fn file_name(crd: &CustomResourceDefinition) -> String {
 }
 
 fn yaml(crd: &CustomResourceDefinition) -> Result<String, CommandError> {
-    serde_saphyr::to_string(crd)
-        .map(|text| format!("{}\n", text.trim_end()))
-        .map_err(|error| CommandError::failure("cannot write a CustomResourceDefinition as YAML").because(error))
+    serde_saphyr::to_string(crd).map(|text| format!("{}\n", text.trim_end())).map_err(|error| {
+        CommandError::failure("cannot write a CustomResourceDefinition as YAML").because(error)
+    })
 }

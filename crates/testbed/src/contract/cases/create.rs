@@ -30,7 +30,6 @@ async fn create_fills_in_metadata(session: &Session) -> anyhow::Result<()> {
     let mut object = config_map("a", &json!({"k": "v"}));
     object["metadata"]["labels"] = json!({"x": "y"});
     object["metadata"]["generation"] = json!(7);
-    object["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
     let made = session.post("configmaps", &object).await?.expect(201)?;
     ensure!(!text(&made, "/metadata/uid").is_empty() && !text(&made, "/metadata/creationTimestamp").is_empty());
     ensure!(made.pointer("/metadata/managedFields/0/fieldsV1") == Some(&json!({

@@ -95,9 +95,12 @@ mod tests {
     #[test]
     fn finds_every_form() {
         let secrets = Secrets::planted(["hunter2/\"x\""]);
-        for text in
-            ["a hunter2/\"x\" b", "url=hunter2%2F%22x%22", &STANDARD.encode("hunter2/\"x\""), r#"{"a":"hunter2/\"x\""}"#]
-        {
+        for text in [
+            "a hunter2/\"x\" b",
+            "url=hunter2%2F%22x%22",
+            &STANDARD.encode("hunter2/\"x\""),
+            r#"{"a":"hunter2/\"x\""}"#,
+        ] {
             assert!(secrets.found_in(text), "{text}");
         }
         assert!(!secrets.found_in("hunter3"));

@@ -29,16 +29,19 @@ pub struct Stable {
 
 impl fmt::Debug for Stable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Stable").field("within", &self.within).field("quiet", &self.quiet).finish_non_exhaustive()
+        f.debug_struct("Stable")
+            .field("within", &self.within)
+            .field("quiet", &self.quiet)
+            .finish_non_exhaustive()
     }
 }
 
 impl Default for Stable {
     fn default() -> Self {
         Self {
-            within: Duration::from_secs(3600),
-            quiet: Duration::from_secs(120),
-            resync: Duration::from_secs(600),
+            within: Duration::from_hours(1),
+            quiet: Duration::from_mins(2),
+            resync: Duration::from_mins(10),
             resyncs: 3,
             restart: true,
             allow: Arc::new(is_lease),
@@ -86,18 +89,19 @@ pub async fn eventually_stable(world: &World, rule: &Stable) -> anyhow::Result<(
 async fn settle(world: &World, rule: &Stable) -> anyhow::Result<()> {
     let start = world.elapsed();
     loop {
-        let last = last_write(&world.instance_writes(), |write| (rule.allow)(write)).unwrap_or_default().max(start);
+        let last =
+            last_write(&world.instance_writes(), |write| (rule.allow)(write)).unwrap_or_default().max(start);
         let rest = world.elapsed().saturating_sub(last);
         if rest >= rule.quiet {
             return Ok(());
         }
-        if world.elapsed() - start > rule.within {
+        if world.elapsed().saturating_sub(start) > rule.within {
             let writes = world.instance_writes();
             let tail: Vec<String> =
                 writes.iter().rev().filter(|write| !(rule.allow)(write)).take(5).map(Write::line).collect();
             bail!("still writing {:?} after faults stopped; last:\n  {}", rule.within, tail.join("\n  "));
         }
-        world.sleep(rule.quiet - rest).await;
+        world.sleep(rule.quiet.saturating_sub(rest)).await;
     }
 }
 

@@ -23,7 +23,11 @@ pub fn deletes_are_guarded(world: &World, ours: impl Fn(&Value) -> bool) -> anyh
             _ => continue,
         }
         let uid = write.call.body.pointer("/preconditions/uid").and_then(Value::as_str);
-        ensure!(uid.is_some_and(|uid| !uid.is_empty()), "deletes without a UID precondition: {}", write.line());
+        ensure!(
+            uid.is_some_and(|uid| !uid.is_empty()),
+            "deletes without a UID precondition: {}",
+            write.line()
+        );
         let foreign = write.accepted() && write.before.as_ref().is_some_and(|object| !ours(object));
         ensure!(!foreign, "deletes what is not ours: {}", write.line());
     }
@@ -108,7 +112,12 @@ pub fn one_effective_writer(world: &World, free: impl Fn(&Write) -> bool) -> any
         if free(write) || !write.changed() {
             continue;
         }
-        ensure!(!retired.contains(&who), "{who} writes after {} took over: {}", current.unwrap_or_default(), write.line());
+        ensure!(
+            !retired.contains(&who),
+            "{who} writes after {} took over: {}",
+            current.unwrap_or_default(),
+            write.line()
+        );
         if let Some(before) = current.replace(who.clone()).filter(|before| *before != who) {
             retired.insert(before);
         }

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::call::{Answer, Call};
 use super::super::clock::seconds;
+use super::super::schema::Cause;
 use super::super::state::{ObjectKey, State, finalizers, is_deleting, meta, set_metadata};
 use super::super::status::{About, Failure, deleted};
 use super::read::Selection;
@@ -37,7 +38,12 @@ impl Options {
             "Foreground" => Propagation::Foreground,
             "Orphan" => Propagation::Orphan,
             other => {
-                return Err(Failure::bad_request(format!("propagationPolicy: Unsupported value: {other:?}")));
+                let about = About { group: "meta.k8s.io", kind: "DeleteOptions", name: "" };
+                let message = format!(
+                    "Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\""
+                );
+                let cause = Cause::new("FieldValueNotSupported", "propagationPolicy", message);
+                return Err(Failure::invalid(about, vec![cause]));
             }
         };
         let dry_run = body.get("dryRun").and_then(Value::as_array).is_some_and(|list| list.contains(&json!("All")));

@@ -104,7 +104,8 @@ fn drop_empty(schema: &Schema, value: &mut Value) {
                 }
             }
             fields.retain(|name, field| match field {
-                Value::Array(items) => !items.is_empty(),
+                // An empty list of entries is a request to drop them.
+                Value::Array(items) => !items.is_empty() || name == "managedFields",
                 Value::Object(inner) => {
                     let is_map =
                         schema.field(name).is_some_and(|schema| schema.additional.is_some() && schema.properties.is_empty());

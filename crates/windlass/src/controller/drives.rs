@@ -1,0 +1,129 @@
+//! One loop per controller that is switched on.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, core::PartialObjectMeta};
+use tokio::sync::watch;
+use tracing::info;
+use windlass_cluster::{
+    connect::{ClientCache, KubeconfigPolicy},
+    drive::{Controller, Drive, Options, Services},
+    watch::{self as watching, Selection},
+};
+use windlass_deliver::cluster::{self, ClusterController, ClusterMetrics, Network, SecretNamespaces};
+use windlass_server::{
+    http::Probes,
+    readiness::{Readiness, ReadinessCheck},
+};
+
+use super::{group::Group, hub::Hub, kinds};
+use crate::config::Settings;
+
+/// The name that stands for every namespace.
+const ALL: &str = "*";
+
+/// Starts what is switched on, and says through `willing` when all of it has seen what exists.
+pub(super) fn start(
+    settings: &Settings,
+    probes: &Probes,
+    hub: &Hub,
+    services: &Services,
+    willing: watch::Sender<bool>,
+    group: &mut Group,
+) {
+    let mut warming = Vec::new();
+    if settings.controllers.is_on("cluster") {
+        let drive = cluster(settings, probes, hub, services);
+        warming.push(launch("cluster", "clusters", drive, services, &probes.readiness, group));
+    }
+    let stop = group.stop();
+    group.spawn(async move {
+        for warm in warming {
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = warm => {}
+            }
+        }
+        willing.send_replace(true);
+        // The keeper takes a closed switch for the end.
+        stop.cancelled().await;
+    });
+}
+
+/// Runs a loop as soon as its kind is served; gives what waits until its caches are warm.
+fn launch<C: Controller>(
+    name: &'static str,
+    plural: &'static str,
+    drive: Drive<C>,
+    services: &Services,
+    readiness: &Readiness,
+    group: &mut Group,
+) -> impl Future<Output = ()> + Send + 'static {
+    let check = Arc::new(readiness.check(format!("cache/{name}")));
+    let mut warm = drive.warm();
+    let (client, served, stop) = (services.client.clone(), Arc::clone(&check), group.stop());
+    group.spawn(async move {
+        if kinds::served(&client, plural, &served, &stop).await {
+            served.not_ready("has not yet seen every object");
+            info!(controller = name, "controller starts");
+            drive.run(stop).await;
+        }
+    });
+    async move { warmed(&mut warm, &check, name).await }
+}
+
+async fn warmed(warm: &mut watch::Receiver<bool>, check: &ReadinessCheck, name: &str) {
+    if warm.wait_for(|warm| *warm).await.is_ok() {
+        check.ready();
+        info!(controller = name, "controller has seen every object");
+    }
+}
+
+fn options(settings: &Settings) -> Options {
+    Options {
+        workers: usize::try_from(settings.workers).unwrap_or(usize::MAX),
+        resync: settings.resync.0,
+        grace: settings.shutdown_grace.0,
+        ..Options::default()
+    }
+}
+
+fn cluster(
+    settings: &Settings,
+    probes: &Probes,
+    hub: &Hub,
+    services: &Services,
+) -> Drive<ClusterController<Network>> {
+    let policy = KubeconfigPolicy {
+        allow_exec: settings.allow_kubeconfig_exec,
+        allow_files: settings.allow_kubeconfig_files,
+        allow_insecure_tls: settings.allow_kubeconfig_insecure_tls,
+    };
+    let network =
+        Network { cache: ClientCache::new(policy, Some(hub.requests.clone())), own: hub.own.clone() };
+    let cluster_settings = cluster::Settings {
+        namespace: settings.namespace.clone(),
+        secret_namespaces: secret_namespaces(&settings.secret_namespaces),
+        heartbeat: settings.heartbeat.0,
+    };
+    let metrics = probes.metrics.register(ClusterMetrics::registered);
+    let controller = ClusterController::new(hub.client.clone(), network, cluster_settings, metrics);
+    let drive = Drive::new(Arc::new(controller), services.clone(), options(settings));
+    secrets(&hub.client, &settings.secret_namespaces).into_iter().fold(drive, |drive, (name, api)| {
+        drive.related(watching::references(api, &Selection::default(), &name))
+    })
+}
+
+/// Where Secrets may be read.
+pub(super) fn secret_namespaces(names: &BTreeSet<String>) -> SecretNamespaces {
+    if names.contains(ALL) { SecretNamespaces::All } else { SecretNamespaces::Only(names.clone()) }
+}
+
+/// Watches on Secrets, names and versions only: one per namespace, or a single one for all.
+fn secrets(client: &Client, names: &BTreeSet<String>) -> Vec<(String, Api<PartialObjectMeta<Secret>>)> {
+    if names.contains(ALL) {
+        return vec![("secrets".to_owned(), Api::all(client.clone()))];
+    }
+    names.iter().map(|name| (format!("secrets/{name}"), Api::namespaced(client.clone(), name))).collect()
+}
