@@ -70,7 +70,6 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_same_in_every_release() {
-        assert_eq!(stable_hash(b"default/example"), stable_hash(b"default/example"));
-        insta::assert_snapshot!(format!("{:016x}", stable_hash(b"default/example")), @"");
+        assert_eq!(stable_hash(b"default/example"), 0xc320_acb0_a9bc_3f27);
     }
 }

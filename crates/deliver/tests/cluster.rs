@@ -239,12 +239,6 @@ async fn every_field_of_a_cluster_is_walked() {
                     condition["lastTransitionTime"] = Value::Null;
                     condition["observedGeneration"] = Value::Null;
                 }
-                // What was known of the cluster before is kept on purpose while it cannot be reached.
-                if fields.get("reachable") != Some(&json!(true)) {
-                    for kept in ["version", "server"] {
-                        fields.remove(kept);
-                    }
-                }
             }
             status
         });

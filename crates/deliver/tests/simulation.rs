@@ -41,6 +41,7 @@ impl Prober for Paper {
             remedy: "look after it".into(),
             waits_for_change: false,
             probed: true,
+            server: None,
         };
         let Credentials::Kubeconfig { bytes, .. } = from else { return Err(trouble("NoKubeconfig")) };
         let text = String::from_utf8_lossy(bytes);

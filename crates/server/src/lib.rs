@@ -26,15 +26,3 @@ pub mod listener;
 pub mod metrics;
 pub mod readiness;
 pub mod shutdown;
-
-use std::sync::Arc;
-
-use jiff::Timestamp;
-
-/// Where the time comes from. A closure, so that tests and the simulation can turn it.
-pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
-
-/// The clock of the machine.
-pub fn system_clock() -> Clock {
-    Arc::new(Timestamp::now)
-}

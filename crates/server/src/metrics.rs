@@ -9,15 +9,9 @@ use prometheus_client::registry::Registry;
 /// What `/metrics` answers with.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// A cheap handle on one registry. Every name in it starts with `windlass_`.
-#[derive(Clone)]
+/// A cheap handle on one registry. Names are written out where they are registered, so that they can be searched for.
+#[derive(Clone, Default)]
 pub struct Metrics(Arc<RwLock<Registry>>);
-
-impl Default for Metrics {
-    fn default() -> Self {
-        Self(Arc::new(RwLock::new(Registry::with_prefix("windlass"))))
-    }
-}
 
 impl fmt::Debug for Metrics {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,10 +51,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_prefixed_and_the_text_ends_as_openmetrics_asks() {
+    fn names_are_as_registered_and_the_text_ends_as_openmetrics_asks() {
         let metrics = Metrics::new();
         let counter: Counter = Counter::default();
-        metrics.register(|registry| registry.register("reconciles", "Reconciles", counter.clone()));
+        metrics.register(|registry| registry.register("windlass_reconciles", "Reconciles", counter.clone()));
         counter.inc();
         let text = metrics.encode().unwrap();
         assert!(text.contains("windlass_reconciles_total 1\n"), "{text}");

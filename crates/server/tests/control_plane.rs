@@ -29,7 +29,7 @@ use windlass_server::certificates::{
 use windlass_server::listener::{Limits, Server};
 use windlass_server::metrics::Metrics;
 use windlass_server::readiness::Readiness;
-use windlass_server::{Clock, system_clock};
+use windlass_cluster::clock::Clock;
 use windlass_testbed::control_plane::{ControlPlane, Namespace, User};
 
 /// A namespace, a listener in it so to speak, and a configuration for it. The configuration goes with the test.
@@ -183,7 +183,7 @@ async fn scene(prefix: &str, clock: Clock) -> (Scene, Keeper) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_api_server_calls_the_webhook_and_the_user_reads_the_refusal() {
-    let (scene, keeper) = scene("webhook", system_clock()).await;
+    let (scene, keeper) = scene("webhook", Clock::system()).await;
     scene.install().await;
     let checked = keeper.check().await.unwrap();
     assert_eq!(checked.wrote, [CertificateAction::Create]);
@@ -217,7 +217,7 @@ async fn the_api_server_calls_the_webhook_and_the_user_reads_the_refusal() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_overwrite_or_delete_is_repaired_at_once() {
-    let (scene, keeper) = scene("repair", system_clock()).await;
+    let (scene, keeper) = scene("repair", Clock::system()).await;
     let readiness = Readiness::new();
     let shutdown = CancellationToken::new();
     let run = tokio::spawn(keeper.run(readiness.check("webhook/certificate"), shutdown.clone()));
@@ -285,10 +285,10 @@ async fn what_others_overwrite_or_delete_is_repaired_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn racing_replicas_end_with_one_ca() {
-    let (scene, first) = scene("race", system_clock()).await;
+    let (scene, first) = scene("race", Clock::system()).await;
     scene.install().await;
     let mut replicas = vec![first];
-    replicas.extend((0..7).map(|_| scene.keeper(system_clock())));
+    replicas.extend((0..7).map(|_| scene.keeper(Clock::system())));
     let checks: Vec<Checked> =
         join_all(replicas.iter().map(Keeper::check)).await.into_iter().collect::<Result<_, _>>().unwrap();
     let writes: Vec<_> = checks.iter().flat_map(|checked| &checked.wrote).collect();
@@ -316,9 +316,9 @@ async fn racing_replicas_end_with_one_ca() {
 async fn a_whole_rotation_fails_no_admission() {
     // The API server keeps real time: certificates are made some way ahead of it and dated back.
     let ahead = Arc::new(AtomicI64::new(0));
-    let clock: Clock = {
+    let clock = {
         let ahead = Arc::clone(&ahead);
-        Arc::new(move || Timestamp::now() + SignedDuration::from_secs(ahead.load(Ordering::Relaxed)))
+        Clock::from_fn(move || Timestamp::now() + SignedDuration::from_secs(ahead.load(Ordering::Relaxed)))
     };
     let serving = ServingCertificate::new();
     let scene = Scene::new("rotate", Arc::clone(&serving)).await;
@@ -388,9 +388,9 @@ async fn a_whole_rotation_fails_no_admission() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_rights_are_told_with_what_is_needed() {
-    let (scene, _) = scene("rights", system_clock()).await;
+    let (scene, _) = scene("rights", Clock::system()).await;
     let nobody = ControlPlane::shared().await.unwrap().client(&User::named("dev-a")).unwrap();
-    let keeper = Keeper::new(nobody, scene.config(), system_clock(), &Metrics::new());
+    let keeper = Keeper::new(nobody, scene.config(), Clock::system(), &Metrics::new());
     let error = keeper.check().await.unwrap_err();
     assert!(matches!(error, CertificateError::Store(_)));
     let text = error.to_string();

@@ -28,16 +28,12 @@ pub(super) fn is_forbidden(address: IpAddr) -> bool {
     }
 }
 
-/// The IPv4 address inside a NAT64 (64:ff9b::/96) or IPv4-compatible (::/96) address.
+/// The IPv4 address inside a NAT64 (`64:ff9b::/96`) or IPv4-compatible (`::/96`) address.
 fn embedded_v4(v6: Ipv6Addr) -> Option<Ipv4Addr> {
-    let s = v6.segments();
-    let nat64 = s[..6] == [0x64, 0xff9b, 0, 0, 0, 0];
-    let compatible = s[..6] == [0; 6] && s[6] != 0;
-    (nat64 || compatible).then(|| {
-        let [a, b] = s[6].to_be_bytes();
-        let [c, d] = s[7].to_be_bytes();
-        Ipv4Addr::new(a, b, c, d)
-    })
+    let [prefix @ .., high, low] = v6.segments();
+    let nat64 = prefix == [0x64, 0xff9b, 0, 0, 0, 0];
+    let compatible = prefix == [0; 6] && high != 0;
+    (nat64 || compatible).then(|| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)))
 }
 
 /// The host of a URI without brackets and zone.

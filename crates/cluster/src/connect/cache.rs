@@ -39,7 +39,7 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { qps: 50.0, burst: 100, read_timeout: Duration::from_secs(60) }
+        Self { qps: 50.0, burst: 100, read_timeout: Duration::from_mins(1) }
     }
 }
 

@@ -20,7 +20,6 @@ pub const MAX_KUBECONFIG_BYTES: usize = 1024 * 1024;
 
 /// What an administrator allows in kubeconfigs that come from Secrets. Nothing, by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[allow(clippy::struct_excessive_bools)]
 pub struct KubeconfigPolicy {
     /// Run `exec` and `auth-provider` credential plug-ins inside of the controller.
     pub allow_exec: bool,

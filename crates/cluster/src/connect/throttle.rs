@@ -13,7 +13,7 @@ use std::{
 use futures::future::BoxFuture;
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use tokio::time::Instant;
-use tower::{Layer, Service};
+use tower::{Layer, Service, ServiceExt};
 
 /// Longest time that one answer can hold back the requests that follow.
 pub const MAX_RETRY_AFTER: Duration = Duration::from_secs(30);
@@ -95,14 +95,13 @@ where
     type Error = S::Error;
     type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.inner.poll_ready(cx)
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        // Room in the inner service is asked for when the turn has come: a queue that waits must not take it all.
+        Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        // The instance that was polled ready does the call; a fresh clone takes its place.
-        let fresh = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, fresh);
+        let inner = self.inner.clone();
         let bucket = self.bucket.clone();
         let unthrottled = request.extensions().get::<Unthrottled>().is_some();
         Box::pin(async move {
@@ -112,7 +111,7 @@ where
                     tokio::time::sleep(delay).await;
                 }
             }
-            let response = inner.call(request).await?;
+            let response = inner.oneshot(request).await?;
             if response.status() == StatusCode::TOO_MANY_REQUESTS
                 && let Some(bucket) = &bucket
                 && let Some(delay) = retry_after(response.headers())
@@ -134,7 +133,7 @@ pub fn retry_after(headers: &http::HeaderMap) -> Option<Duration> {
 mod tests {
     use super::*;
     use std::convert::Infallible;
-    use tower::{ServiceBuilder, ServiceExt, service_fn};
+    use tower::{ServiceBuilder, service_fn};
 
     #[tokio::test(start_paused = true)]
     async fn a_burst_passes_and_the_rest_comes_at_the_rate() {
@@ -143,7 +142,7 @@ mod tests {
         let waits: Vec<u128> = (0..6).map(|_| bucket.reserve(now).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200, 300]);
         // After a rest the burst is whole again, and no larger.
-        let later = now + Duration::from_secs(60);
+        let later = now + Duration::from_mins(1);
         let waits: Vec<u128> = (0..5).map(|_| bucket.reserve(later).as_millis()).collect();
         assert_eq!(waits, [0, 0, 0, 100, 200]);
     }

@@ -18,7 +18,7 @@ const ASK_AGAIN: Duration = Duration::from_secs(5);
 
 /// Remembers what a cluster serves. Concurrent callers share one request.
 ///
-/// Call [`DiscoveryCache::invalidate`] when a CustomResourceDefinition or APIService changes; the time limit covers
+/// Call [`DiscoveryCache::invalidate`] when a `CustomResourceDefinition` or `APIService` changes; the time limit covers
 /// what was missed.
 pub struct DiscoveryCache {
     client: Client,

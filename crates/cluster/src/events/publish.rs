@@ -194,7 +194,9 @@ fn event_name(subject: &Subject, note: &Note, nanos: i128, instance: &str) -> St
         hash.update(part);
     }
     hash.update(nanos.to_be_bytes());
-    let suffix: String = hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let digest = hash.finalize();
+    let suffix = digest.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
+    let suffix = format!("{suffix:016x}");
     // Names of some kinds, such as roles, are wider than what an Event may be called.
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let valid = subject.name.split('.').all(|label| {

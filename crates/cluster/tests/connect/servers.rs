@@ -110,11 +110,11 @@ impl Server {
                                 tokio::time::sleep(Duration::from_mins(10)).await;
                             }
                         }
-                        Manner::Answers(answer) => {
-                            if let Ok(stream) = acceptor.accept(stream).await {
-                                serve(stream, &*answer).await;
-                            }
-                        }
+                        Manner::Answers(answer) => match acceptor.accept(stream).into_fallible().await {
+                            Ok(stream) => serve(stream, &*answer).await,
+                            // The alert is lost when the socket closes on bytes that nobody read.
+                            Err((_, mut stream)) => drop(stream.read_to_end(&mut Vec::new()).await),
+                        },
                     }
                 });
             }

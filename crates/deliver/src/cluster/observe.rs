@@ -39,11 +39,13 @@ pub struct Trouble {
     pub waits_for_change: bool,
     /// The cluster itself was asked.
     pub probed: bool,
+    /// The address that was asked, if it came to that.
+    pub server: Option<String>,
 }
 
 impl Trouble {
     fn standing(reason: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { reason, what: what.into(), remedy: remedy.into(), waits_for_change: true, probed: false }
+        Self { reason, what: what.into(), remedy: remedy.into(), waits_for_change: true, probed: false, server: None }
     }
 }
 
@@ -114,6 +116,7 @@ impl Prober for Network {
                 remedy: error.remedy(),
                 waits_for_change: false,
                 probed: true,
+                server: Some(connection.server),
             }),
         }
     }

@@ -97,28 +97,32 @@ pub fn stalled(status: &ClusterStatus, generation: Option<i64>, message: &str, n
 }
 
 fn suspended(observed: &Observed, now: Timestamp) -> ClusterStatus {
-    let mut status = ClusterStatus {
-        observed_generation: observed.generation,
-        reachable: None,
-        latency: None,
-        ..observed.status.clone()
-    };
+    let mut status = unknown(observed);
     let message = "The cluster is left alone. Set spec.suspend to false to use it again.";
     set_ready(&mut status, Truth::False, "Suspended", message, now);
     status
 }
 
 fn troubled(observed: &Observed, trouble: &Trouble, now: Timestamp) -> ClusterStatus {
-    let mut status = ClusterStatus {
-        observed_generation: observed.generation,
-        reachable: Some(false),
-        latency: None,
-        last_probe: if trouble.probed { Some(Time(condition::whole_seconds(now))) } else { observed.status.last_probe.clone() },
-        ..observed.status.clone()
-    };
+    let mut status =
+        ClusterStatus { reachable: Some(false), server: trouble.server.clone(), ..unknown(observed) };
+    if trouble.probed {
+        status.last_probe = Some(Time(condition::whole_seconds(now)));
+    }
     let message = format!("{} {}", sentence(&trouble.what), sentence(&trouble.remedy));
     set_ready(&mut status, Truth::False, trouble.reason, message.trim(), now);
     status
+}
+
+/// What was known of a cluster is not kept: it may be another one by now, and a status that depends on what was
+/// before cannot be trusted.
+fn unknown(observed: &Observed) -> ClusterStatus {
+    ClusterStatus {
+        observed_generation: observed.generation,
+        last_probe: observed.status.last_probe.clone(),
+        conditions: observed.status.conditions.clone(),
+        ..ClusterStatus::default()
+    }
 }
 
 fn reachable(observed: &Observed, reached: &Reached, now: Timestamp) -> ClusterStatus {

@@ -21,6 +21,7 @@ fn refused() -> Reach {
         remedy: "Check the port.".into(),
         waits_for_change: false,
         probed: true,
+        server: Some("https://127.0.0.1:9".into()),
     })
 }
 
@@ -31,6 +32,7 @@ fn secret_missing() -> Reach {
         remedy: "create it".into(),
         waits_for_change: true,
         probed: false,
+        server: None,
     })
 }
 

@@ -162,12 +162,12 @@ impl Webhooks {
         });
         metrics.register(|registry| {
             registry.register(
-                "admission_requests",
+                "windlass_admission_requests",
                 "Admission requests by webhook and verdict",
                 requests.clone(),
             );
             registry.register_with_unit(
-                "admission_duration",
+                "windlass_admission_duration",
                 "Time from the whole request to the answer",
                 Unit::Seconds,
                 duration.clone(),

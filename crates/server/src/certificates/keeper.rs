@@ -20,6 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
+use windlass_cluster::clock::Clock;
 
 use super::facts::{AuthorityFacts, ObservedCertificates, Piece, bundle, observe};
 use super::publish::{Published, Publisher};
@@ -29,7 +30,6 @@ use super::{
     ServingCertificate, ServingError, StoreError, WebhookConfiguration, WebhookConfigurationKind, carry_out,
     plan,
 };
-use crate::Clock;
 use crate::metrics::Metrics;
 use crate::readiness::ReadinessCheck;
 
@@ -149,12 +149,12 @@ impl Keeper {
         let expiry = Family::<CertificateLabel, Gauge>::default();
         metrics.register(|registry| {
             registry.register(
-                "webhook_certificate_steps",
+                "windlass_webhook_certificate_steps",
                 "Writes of the certificate Secret by step",
                 steps.clone(),
             );
             registry.register(
-                "webhook_certificate_expiry_timestamp_seconds",
+                "windlass_webhook_certificate_expiry_timestamp_seconds",
                 "When the webhook certificates end, in seconds since 1970",
                 expiry.clone(),
             );
@@ -188,7 +188,7 @@ impl Keeper {
             let read = self.store.read().await?;
             let material = read.as_ref().and_then(|secret| secret.data.as_ref()).map(Material::from_data);
             let material = material.unwrap_or_default();
-            let now = (self.clock)();
+            let now = self.clock.now();
             let observed = observe(&material, &self.config.spec, self.published_since(&material));
             let planned = plan(&observed, now);
             if planned.action == CertificateAction::Keep {
@@ -251,7 +251,7 @@ impl Keeper {
     }
 
     fn wait_until(&self, wake_at: Option<Timestamp>) -> Duration {
-        let left = wake_at.map(|at| at.duration_since((self.clock)()));
+        let left = wake_at.map(|at| at.duration_since(self.clock.now()));
         // Certificates count in seconds: a second late is in time, a moment early is for nothing.
         let left =
             left.and_then(|left| Duration::try_from(left).ok()).map(|left| left + Duration::from_secs(1));

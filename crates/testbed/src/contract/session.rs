@@ -90,7 +90,7 @@ impl Session {
             forget: env.forget.clone(),
         };
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
-        session.raw(&Method::POST, "/api/v1/namespaces", "", Some(&body)).await?.expect(201)?;
+        session.unwritten(&Method::POST, "/api/v1/namespaces", Some(&body)).await?.expect(201)?;
         Ok(session)
     }
 

@@ -43,7 +43,18 @@ impl Transcript {
 
     fn normal(&mut self, value: &Value, name: &str) -> Value {
         match value {
-            Value::Object(fields) => {
+            Value::Object(fields) if fields.get("kind").and_then(Value::as_str) == Some("Deployment") => {
+                let quiet = without_controller(fields);
+                self.fields(&quiet)
+            }
+            Value::Object(fields) => self.fields(fields),
+            Value::Array(items) => items.iter().map(|item| self.normal(item, name)).collect(),
+            Value::String(text) => self.text(text, name),
+            other => other.clone(),
+        }
+    }
+
+    fn fields(&mut self, fields: &Map<String, Value>) -> Value {
                 // The version of a list or bookmark also counts what others do.
                 let is_list = fields.contains_key("items")
                     || (fields.get("type").and_then(Value::as_str) == Some("BOOKMARK"));
@@ -51,7 +62,7 @@ impl Transcript {
                 for (name, field) in fields {
                     let kept = match name.as_str() {
                         // Continue tokens are opaque.
-                        "continue" => Value::from("<continue>"),
+                        "continue" if field.as_str() != Some("") => Value::from("<continue>"),
                         "metadata" if is_list => self.list_metadata(field),
                         "object" if is_list => {
                             let kind = field.get("kind").cloned().unwrap_or_default();
@@ -61,14 +72,19 @@ impl Transcript {
                         "managedFields" => self.entries(field),
                         _ => self.normal(field, name),
                     };
-                    sorted.insert(name.clone(), kept);
+                    sorted.insert(self.known(name), kept);
                 }
                 Value::Object(sorted.into_iter().collect())
-            }
-            Value::Array(items) => items.iter().map(|item| self.normal(item, name)).collect(),
-            Value::String(text) => self.text(text, name),
-            other => other.clone(),
+    }
+
+    /// Keys may have a UID in them.
+    fn known(&self, text: &str) -> String {
+        if !text.contains("uid") {
+            return text.to_owned();
         }
+        self.tokens.iter().fold(text.to_owned(), |text, (value, token)| {
+            if value.len() == 36 { text.replace(value, token) } else { text }
+        })
     }
 
     fn list_metadata(&mut self, metadata: &Value) -> Value {
@@ -99,6 +115,26 @@ impl Transcript {
         entries.sort_by(|a, b| a.0.cmp(&b.0));
         entries.into_iter().map(|(_, entry)| entry).collect()
     }
+}
+
+/// A Deployment without what its controller does to it in a real cluster, at its own pace.
+fn without_controller(object: &Map<String, Value>) -> Map<String, Value> {
+    let mut object = object.clone();
+    object.shift_remove("status");
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return object;
+    };
+    metadata.shift_remove("resourceVersion");
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.shift_remove("deployment.kubernetes.io/revision");
+        if annotations.is_empty() {
+            metadata.shift_remove("annotations");
+        }
+    }
+    if let Some(entries) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
+        entries.retain(|entry| entry.get("manager").and_then(Value::as_str) != Some("kube-controller-manager"));
+    }
+    object
 }
 
 /// What of a failed answer has to agree everywhere: the code, the reason and what it is about. The wording only

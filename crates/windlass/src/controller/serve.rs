@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tracing::debug;
+use windlass_cluster::clock::Clock;
 use windlass_server::{
     admission::Webhooks,
     certificates::{
@@ -10,7 +11,6 @@ use windlass_server::{
     },
     http::Probes,
     listener::{Limits, ListenError, Server},
-    system_clock,
 };
 
 use super::{drives::secret_namespaces, group::Group, hub::Hub};
@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// How often certificates are looked at without a reason.
-const CERTIFICATE_INTERVAL: Duration = Duration::from_secs(300);
+const CERTIFICATE_INTERVAL: Duration = Duration::from_mins(5);
 
 /// Starts `/healthz`, `/readyz` and `/metrics`.
 pub(super) async fn probes(
@@ -89,7 +89,7 @@ fn certificate(
             .collect(),
         interval: CERTIFICATE_INTERVAL,
     };
-    let keeper = Keeper::new(hub.housekeeping.clone(), config, system_clock(), &probes.metrics);
+    let keeper = Keeper::new(hub.housekeeping.clone(), config, Clock::system(), &probes.metrics);
     let serving = keeper.serving();
     group.spawn(keeper.run(check, group.stop()));
     serving

@@ -1,7 +1,7 @@
 //! Events as lines, of JSON for programs or of text for people.
 //!
 //! tracing-subscriber's own formats will not do: its JSON drops the causes of an error, which are what an operator needs,
-//! and both print a decoding error in full, which quotes what could not be decoded; that may be a Secret.
+//! and both print a decoding error in full, which quotes what could not be decoded: see [`scrub`].
 
 use std::{error::Error, fmt};
 
@@ -154,15 +154,15 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.put(field, value);
+        self.put(field, scrub(value.to_owned()));
     }
 
     fn record_error(&mut self, field: &Field, value: &(dyn Error + 'static)) {
-        self.put(field, sentence(value));
+        self.put(field, scrub(value.to_string()));
         let mut causes: Vec<Value> = Vec::new();
         let mut next = value.source();
         while let Some(error) = next {
-            causes.push(Value::from(sentence(error)));
+            causes.push(Value::from(scrub(error.to_string())));
             next = error.source();
         }
         if !causes.is_empty() {
@@ -171,26 +171,18 @@ impl Visit for Fields {
     }
 
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        self.put(field, format!("{value:?}"));
+        self.put(field, scrub(format!("{value:?}")));
     }
 }
 
-/// The error in its own words, but for a decoding error: those quote what was read, so only the place is told.
-fn sentence(error: &(dyn Error + 'static)) -> String {
-    let decoding = |error: &serde_json::Error| {
-        format!("an answer could not be decoded (line {}, column {})", error.line(), error.column())
-    };
-    if let Some(error) = error.downcast_ref::<serde_json::Error>() {
-        return decoding(error);
-    }
-    let mut text = error.to_string();
-    let mut next = error.source();
-    // An error may repeat its cause as a part of itself.
-    while let Some(cause) = next {
-        if let Some(json) = cause.downcast_ref::<serde_json::Error>() {
-            text = text.replace(&json.to_string(), &decoding(json));
+/// Takes out what serde quotes when it cannot decode something: it may be a part of a Secret. Errors arrive in many
+/// wrappings and often as text, so this looks at the text.
+fn scrub(mut text: String) -> String {
+    for quotes in ["invalid type: ", "invalid value: ", "unknown variant `", "unknown field `"] {
+        if let Some(begin) = text.find(quotes).map(|at| at + quotes.len()) {
+            let end = text[begin..].rfind(", expected").map_or(text.len(), |at| begin + at);
+            text.replace_range(begin..end, "(not shown)");
         }
-        next = cause.source();
     }
     text
 }

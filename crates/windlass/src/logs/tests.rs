@@ -134,9 +134,14 @@ fn a_decoding_error_is_told_without_what_could_not_be_decoded() {
             warn!(error = &decode() as &dyn std::error::Error, "plain");
             warn!(error = &Quoting(decode()) as &dyn std::error::Error, "wrapped");
             warn!(error = &kube::Error::SerdeError(decode()) as &dyn std::error::Error, "as kube does");
+            warn!(error = %kube::Error::SerdeError(decode()), "as text");
+            warn!(error = ?kube::Error::SerdeError(decode()), "for debugging");
+            warn!("in the message: {}", decode());
+            let odd = serde_json::from_str::<Vec<u8>>(r#"{"planted-canary, expected x": 1}"#).unwrap_err();
+            warn!(error = &odd as &dyn std::error::Error, "with what ends a quote inside");
         });
-        assert_eq!(text.lines().count(), 3, "{text}");
+        assert_eq!(text.lines().count(), 7, "{text}");
         assert!(!text.contains("planted-canary"), "{text}");
-        assert!(text.contains("could not be decoded (line 2"), "{text}");
+        assert!(text.contains("expected a sequence at line 2"), "the place is told: {text}");
     }
 }

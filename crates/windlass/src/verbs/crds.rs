@@ -14,7 +14,7 @@ Examples:
   windlass crds | kubectl apply --server-side -f -
   windlass crds --output-dir crds/";
 
-/// Print the CustomResourceDefinitions as YAML
+/// Print the custom resource definitions as YAML
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -26,13 +26,11 @@ pub(crate) struct Args {
 /// Prints or writes them.
 pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
     let crds = windlass_api::crds::all();
-    match &args.output_dir {
-        Some(dir) => crds.iter().try_for_each(|crd| write(dir, crd)),
-        None => {
-            let documents: Vec<String> = crds.iter().map(yaml).collect::<Result<_, _>>()?;
-            cli::print(&documents.join("---\n"))
-        }
+    if let Some(dir) = &args.output_dir {
+        return crds.iter().try_for_each(|crd| write(dir, crd));
     }
+    let documents: Vec<String> = crds.iter().map(yaml).collect::<Result<_, _>>()?;
+    cli::print(&documents.join("---\n"))
 }
 
 fn write(dir: &Path, crd: &CustomResourceDefinition) -> Result<(), CommandError> {

@@ -33,7 +33,7 @@ enum Output {
 /// What there is to say.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Version {
+struct Build {
     version: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     commit: Option<&'static str>,
@@ -43,16 +43,16 @@ struct Version {
 
 /// Prints it.
 pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
-    let version = Version {
+    let build = Build {
         version: VERSION,
         commit: COMMIT,
         api_version: format!("{}/{}", windlass_api::GROUP, windlass_api::VERSION),
         platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
     };
     let text = match args.output {
-        None => format!("windlass {}{}", version.version, commit(version.commit)),
-        Some(Output::Json) => serde_json::to_string_pretty(&version).map_err(not_written)?,
-        Some(Output::Yaml) => serde_saphyr::to_string(&version).map_err(not_written)?,
+        None => format!("windlass {}{}", build.version, commit(build.commit)),
+        Some(Output::Json) => serde_json::to_string_pretty(&build).map_err(not_written)?,
+        Some(Output::Yaml) => serde_saphyr::to_string(&build).map_err(not_written)?,
     };
     cli::print(&format!("{}\n", text.trim_end()))
 }

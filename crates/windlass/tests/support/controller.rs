@@ -90,7 +90,7 @@ impl Replica {
     pub async fn metric(&self, name: &str, labels: &[&str]) -> f64 {
         let (_, text) = self.get("/metrics").await.unwrap();
         let series: Vec<&str> =
-            text.lines().filter(|line| line.split(['{', ' ']).next() == Some(&*format!("windlass_{name}"))).collect(); // TEMPORARY
+            text.lines().filter(|line| line.split(['{', ' ']).next() == Some(name)).collect();
         assert!(!series.is_empty(), "there is no metric {name}:\n{text}");
         series
             .into_iter()

@@ -172,7 +172,7 @@ async fn apply_with_a_uid_or_version(session: &Session) -> anyhow::Result<()> {
     object["metadata"]["uid"] = json!("00000000-0000-0000-0000-000000000000");
     session.apply("one", "configmaps/a", &object).await?.refused(409, "Conflict")?;
     let made = session.apply("one", "configmaps/a", &config_map("a", &json!({"k": "1"}))).await?.expect(201)?;
-    session.apply("one", "configmaps/a", &object).await?.refused(409, "Conflict")?;
+    session.apply("one", "configmaps/a", &object).await?.refused(422, "Invalid")?;
     let mut object = config_map("a", &json!({"k": "2"}));
     object["metadata"]["uid"] = made["metadata"]["uid"].clone();
     object["metadata"]["resourceVersion"] = made["metadata"]["resourceVersion"].clone();
@@ -206,7 +206,16 @@ async fn apply_in_two_versions(session: &Session) -> anyhow::Result<()> {
 async fn apply_removes_a_field_that_others_updated_around(session: &Session) -> anyhow::Result<()> {
     session.apply("one", "widgets/a", &widget("a", &json!({"inner": {"must": "x", "depth": 5}, "free": {"p": {"q": 1}}}))).await?.expect(201)?;
     session.patch("merge", "widgets/a?fieldManager=human", &json!({"spec": {"free": {"p": {"r": 2}}}})).await?.expect(200)?;
-    session.apply("one", "widgets/a", &widget("a", &json!({"size": 1}))).await?.expect(200)?;
+    // Nothing but a null is left of what the manager gives up, and a null is not allowed there.
+    session.apply("one", "widgets/a", &widget("a", &json!({"size": 1}))).await?.refused(422, "Invalid")?;
+    session.apply("one", "widgets/b", &widget("b", &json!({"size": null, "mode": null, "note": null, "free": null}))).await?;
+    session.apply("one", "widgets/c", &widget("c", &json!({"mode": null, "note": null}))).await?;
+    session.apply("one", "widgets/c", &widget("c", &json!({"note": "x"}))).await?;
+    session.apply("one", "widgets/c", &widget("c", &json!({}))).await?;
+    let mut object = config_map("c", &json!({}));
+    object["data"] = json!(null);
+    object["metadata"]["labels"] = json!(null);
+    session.apply("one", "configmaps/c", &object).await?;
     Ok(())
 }
 

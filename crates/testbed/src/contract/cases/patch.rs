@@ -36,7 +36,9 @@ async fn merge_patch_with_a_stale_version_conflicts(session: &Session) -> anyhow
     let patch = json!({"metadata": {"resourceVersion": version}, "data": {"k": "3"}});
     session.patch("merge", "configmaps/a", &patch).await?.refused(409, "Conflict")?;
     let patch = json!({"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "data": {"k": "3"}});
-    session.patch("merge", "configmaps/a", &patch).await?.refused(409, "Conflict")?;
+    session.patch("merge", "configmaps/a", &patch).await?.refused(422, "Invalid")?;
+    session.post("widgets", &widget("a", &json!({}))).await?.expect(201)?;
+    session.patch("merge", "widgets/a", &patch).await?.refused(422, "Invalid")?;
     Ok(())
 }
 

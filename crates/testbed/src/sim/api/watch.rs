@@ -44,7 +44,9 @@ impl Watch {
         let text = call.parameter("resourceVersion");
         let wanted: u64 = match text {
             "" => 0,
-            text => text.parse().map_err(|_| Failure::bad_request(format!("invalid resource version \"{text}\"")))?,
+            text => text.parse().map_err(|_| {
+                Failure::internal(format!("resourceVersion: Invalid value: {text:?}: not a number"))
+            })?,
         };
         let seconds = call.parameter("timeoutSeconds").parse::<u64>().ok().filter(|seconds| *seconds > 0);
         let now = Instant::now();

@@ -195,6 +195,7 @@ fn resource(spec: Spec) -> Resource {
             "Lease" | "CustomResourceDefinition" | "ValidatingWebhookConfiguration"
         ),
         create_on_update: matches!(spec.kind, "Lease" | "Event"),
+        blank: blank(spec.kind),
         selectable: match spec.kind {
             "Secret" => vec!["type"],
             "Pod" => vec!["spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase"],
@@ -210,6 +211,30 @@ fn resource(spec: Spec) -> Resource {
             ],
             _ => vec![],
         },
+    }
+}
+
+/// The fields that typed objects always have.
+fn blank(kind: &str) -> Value {
+    let template = json!({"metadata": {}, "spec": {"containers": null}});
+    match kind {
+        "Deployment" => {
+            json!({"metadata": {}, "spec": {"selector": null, "template": template, "strategy": {}}, "status": {}})
+        }
+        "ReplicaSet" => {
+            json!({"metadata": {}, "spec": {"selector": null, "template": template}, "status": {"replicas": 0}})
+        }
+        "Job" => json!({"metadata": {}, "spec": {"template": template}, "status": {}}),
+        "Pod" => json!({"metadata": {}, "spec": {"containers": null}, "status": {}}),
+        "Service" => json!({"metadata": {}, "spec": {}, "status": {"loadBalancer": {}}}),
+        "Namespace" => json!({"metadata": {}, "spec": {}, "status": {}}),
+        "Lease" => json!({"metadata": {}, "spec": {}}),
+        "CustomResourceDefinition" => json!({
+            "metadata": {},
+            "spec": {"group": "", "names": {"plural": "", "kind": ""}, "scope": "", "versions": null},
+            "status": {"conditions": null, "acceptedNames": {"plural": "", "kind": ""}, "storedVersions": null},
+        }),
+        _ => json!({"metadata": {}}),
     }
 }
 

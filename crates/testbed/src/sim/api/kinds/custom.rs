@@ -39,6 +39,7 @@ pub(crate) fn from_definition(definition: &Value) -> Result<Resource, Vec<Cause>
         generation: Generation::Content,
         needs_version: true,
         create_on_update: false,
+        blank: json!({}),
         selectable: Vec::new(),
         kind,
     })

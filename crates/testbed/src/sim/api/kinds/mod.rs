@@ -78,6 +78,9 @@ pub(crate) struct Resource {
     pub(crate) needs_version: bool,
     /// Whether a replace of a missing object creates it.
     pub(crate) create_on_update: bool,
+    /// What an object of the kind looks like before anything is set. Fields that are there already do not come
+    /// with the first write, and so have no owner.
+    pub(crate) blank: Value,
     /// Fields besides name and namespace that can be selected by.
     pub(crate) selectable: Vec<&'static str>,
 }

@@ -13,6 +13,16 @@ pub(crate) use entries::{Entries, Entry, Operation};
 pub(crate) use fields::FieldSet;
 pub(crate) use typed::misfit;
 
+/// What is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind<'a> {
+    pub(crate) schema: &'a Schema,
+    /// An object of the kind before anything is set.
+    pub(crate) blank: &'a Value,
+    /// Fields that this endpoint does not write.
+    pub(crate) reset: FieldSet,
+}
+
 /// Who writes, through what.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer<'a> {
@@ -62,12 +72,11 @@ pub(crate) fn strip(object: &Value) -> Value {
     object
 }
 
-/// Accounts a create, update or patch of `live` to `new` to the writer. `reset` holds the fields that this
-/// endpoint does not write. `live` is `None` on create.
+/// Accounts a create, update or patch of `live` to `new` to the writer. `live` is `None` on create.
 ///
 /// The entries that count are those in `new` if it has any that can be read, else those of `live`; an empty
 /// list in `new` drops all of them and stops the accounting until the next apply.
-pub(crate) fn on_update(schema: &Schema, live: Option<&Value>, new: &mut Value, reset: &FieldSet, writer: &Writer<'_>) {
+pub(crate) fn on_update(kind: &Kind<'_>, live: Option<&Value>, new: &mut Value, writer: &Writer<'_>) {
     let given = new.pointer("/metadata/managedFields").cloned();
     let is_reset = given.as_ref().and_then(Value::as_array).is_some_and(|entries| {
         entries.is_empty() || (entries.len() == 1 && entries[0] == Value::Object(serde_json::Map::new()))
@@ -85,26 +94,17 @@ pub(crate) fn on_update(schema: &Schema, live: Option<&Value>, new: &mut Value, 
         *new = stripped;
         return;
     }
-    let empty = Value::Object(serde_json::Map::new());
-    let before = live.map_or(empty, strip);
-    account(schema, &before, &stripped, &mut entries, reset, writer);
+    let before = live.map_or_else(|| kind.blank.clone(), strip);
+    account(kind, &before, &stripped, &mut entries, writer);
     entries.cap();
     *new = stripped;
     entries.store(new);
 }
 
-fn account(
-    schema: &Schema,
-    live: &Value,
-    new: &Value,
-    entries: &mut Entries,
-    reset: &FieldSet,
-    writer: &Writer<'_>,
-) {
-    let whole = typed::compare(schema, live, new);
-    let changes = whole.without(reset);
+fn account(kind: &Kind<'_>, live: &Value, new: &Value, entries: &mut Entries, writer: &Writer<'_>) {
+    let changes = typed::compare(kind.schema, live, new).without(&kind.reset);
     entries.take_away(&changes.changed().union(&changes.removed));
-    let taken = whole.changed().recursive_difference(reset).difference(&unowned());
+    let taken = changes.changed().difference(&unowned());
     if !taken.is_empty() {
         entries.add(writer.entry(Operation::Update, taken), writer.now);
     }
@@ -112,30 +112,30 @@ fn account(
 
 /// Server-side apply of `applied` over `live` (`None` creates). Returns the merged object with its entries.
 pub(crate) fn on_apply(
-    schema: &Schema,
+    kind: &Kind<'_>,
     live: Option<&Value>,
     applied: &Value,
-    reset: &FieldSet,
     writer: &Writer<'_>,
     force: bool,
 ) -> Result<Value, Failure> {
+    let schema = kind.schema;
     let empty = Value::Object(serde_json::Map::new());
     let before = live.map_or_else(|| empty.clone(), strip);
     let mut entries = live.and_then(Entries::of).unwrap_or_default();
     if entries.is_empty() && live.is_some() {
         // Nothing was accounted so far: what is there belongs to a manager made up for it.
         let previous = Writer { manager: "before-first-apply", ..writer.clone() };
-        account(schema, &empty, &before, &mut entries, reset, &previous);
+        account(kind, kind.blank, &before, &mut entries, &previous);
     }
     let mut merged = typed::merge(schema, &before, applied);
-    let set = typed::field_set(schema, applied).recursive_difference(reset);
+    let set = typed::field_set(schema, applied).recursive_difference(&kind.reset);
     let mut mine = writer.entry(Operation::Apply, set);
     let last = entries.remove(&mine.id());
     if let Some(last) = &last {
         let owned = entries.all().union(&mine.set);
         merged = cut_left_over(schema, merged, &last.set, &owned);
     }
-    let changes = typed::compare(schema, &before, &merged).without(reset);
+    let changes = typed::compare(schema, &before, &merged).without(&kind.reset);
     let conflicts = entries.conflicts(&changes.changed());
     if !force && !conflicts.is_empty() {
         return Err(Failure::apply_conflict(&conflicts));
@@ -156,12 +156,11 @@ fn cut_left_over(schema: &Schema, merged: Value, last: &FieldSet, owned: &FieldS
     let last = typed::with_named_fields(schema, last);
     let there = typed::with_named_fields(schema, &typed::field_set(schema, &merged));
     let kept = |value: &Value| typed::with_named_fields(schema, &typed::field_set(schema, value));
-    let or_empty = |value: Option<Value>| value.unwrap_or_else(|| Value::Object(serde_json::Map::new()));
     // Everything of the last time goes, then what has an owner comes back, then what was never ours.
-    let pruned = or_empty(typed::remove(schema, &merged, &last));
+    let pruned = typed::remove(schema, &merged, &last);
     let owned = typed::with_named_fields(schema, owned);
-    let pruned = or_empty(typed::remove(schema, &merged, &there.difference(&kept(&pruned).union(&owned))));
-    or_empty(typed::remove(schema, &merged, &there.difference(&kept(&pruned)).intersection(&last)))
+    let pruned = typed::remove(schema, &merged, &there.difference(&kept(&pruned).union(&owned)));
+    typed::remove(schema, &merged, &there.difference(&kept(&pruned)).intersection(&last))
 }
 
 #[cfg(test)]

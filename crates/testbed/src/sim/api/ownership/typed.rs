@@ -313,8 +313,9 @@ fn merge_items(schema: &Schema, live: Option<&Value>, applied: Option<&Value>) -
     out
 }
 
-/// Cuts the paths of `set` out of an object; `None` when nothing is left.
-pub(crate) fn remove(schema: &Schema, value: &Value, set: &FieldSet) -> Option<Value> {
+/// Cuts the paths of `set` out of an object. Where nothing is left of a container, a null takes its place: the real
+/// server does so, and it matters for what it removes next.
+pub(crate) fn remove(schema: &Schema, value: &Value, set: &FieldSet) -> Value {
     match (schema.shape(value), value) {
         (Shape::Object, Value::Object(fields)) => {
             let mut left = Map::new();
@@ -324,12 +325,12 @@ pub(crate) fn remove(schema: &Schema, value: &Value, set: &FieldSet) -> Option<V
                     continue;
                 }
                 let field = match set.child(&element) {
-                    None => Some(field.clone()),
+                    None => field.clone(),
                     Some(below) => remove(field_schema(schema, name), field, below),
                 };
-                left.extend(field.map(|field| (name.clone(), field)));
+                left.insert(name.clone(), field);
             }
-            (!left.is_empty()).then_some(Value::Object(left))
+            if left.is_empty() { Value::Null } else { Value::Object(left) }
         }
         (Shape::List, Value::Array(items)) => {
             let left: Vec<Value> = items
@@ -341,17 +342,17 @@ pub(crate) fn remove(schema: &Schema, value: &Value, set: &FieldSet) -> Option<V
                     if set.has(&element) {
                         return None;
                     }
-                    match set.child(&element) {
-                        None => Some(item.clone()),
+                    Some(match set.child(&element) {
+                        None => item.clone(),
                         Some(below) => remove(item_schema(schema), item, below),
-                    }
+                    })
                 })
                 .collect();
-            (!left.is_empty()).then_some(Value::Array(left))
+            if left.is_empty() { Value::Null } else { Value::Array(left) }
         }
         // A path below something that is a leaf means that leaf as a whole.
-        (Shape::Leaf, Value::Object(_) | Value::Array(_)) => None,
-        _ => Some(value.clone()),
+        (Shape::Leaf, Value::Object(_) | Value::Array(_)) => Value::Null,
+        _ => value.clone(),
     }
 }
 
@@ -488,7 +489,7 @@ mod tests {
     fn removal_by_item_and_of_leaves_as_a_whole() {
         let value = json!({"tags": ["p", "q"], "args": ["1"], "data": {"a": "1"}});
         let set = FieldSet::from_json(&json!({"f:tags": {"v:\"p\"": {}}, "f:args": {}, "f:data": {"f:a": {}}})).unwrap();
-        assert_eq!(remove(&schema(), &value, &set), Some(json!({"tags": ["q"]})));
+        assert_eq!(remove(&schema(), &value, &set), json!({"tags": ["q"], "data": null}));
     }
 
     #[test]

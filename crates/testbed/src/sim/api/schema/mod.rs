@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 pub(crate) use shape::{ListKind, Shape};
-pub(crate) use tidy::{apply_defaults, drop_nulls, prune};
+pub(crate) use tidy::{apply_defaults, drop_defaulted_nulls, drop_nulls, prune};
 pub(crate) use validate::{Cause, validate};
 
 use pattern::Pattern;

@@ -55,21 +55,29 @@ fn join(path: &str, name: &str) -> String {
 
 /// Removes nulls of fields that are not nullable, as if they had not been given.
 pub(crate) fn drop_nulls(schema: &Schema, value: &mut Value) {
+    drop_nulls_if(schema, value, &|field| !field.nullable);
+}
+
+/// Removes nulls of fields that are not nullable and have a default, which then takes their place.
+pub(crate) fn drop_defaulted_nulls(schema: &Schema, value: &mut Value) {
+    drop_nulls_if(schema, value, &|field| !field.nullable && field.default.is_some());
+}
+
+fn drop_nulls_if(schema: &Schema, value: &mut Value, droppable: &dyn Fn(&Schema) -> bool) {
     match value {
         Value::Object(fields) => {
-            fields.retain(|name, field| {
-                !field.is_null() || schema.field(name).map_or(schema.preserve, |inner| inner.nullable)
-            });
+            // Nulls of unknown fields go with those fields.
+            fields.retain(|name, field| !field.is_null() || !schema.field(name).is_some_and(droppable));
             for (name, field) in fields.iter_mut() {
                 if let Some(inner) = schema.field(name) {
-                    drop_nulls(inner, field);
+                    drop_nulls_if(inner, field, droppable);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(inner) = schema.item() {
                 for item in items {
-                    drop_nulls(inner, item);
+                    drop_nulls_if(inner, item, droppable);
                 }
             }
         }

@@ -35,8 +35,7 @@ pub(crate) fn create(state: &mut State, call: &Call) -> Result<Answer, Failure> 
     }
     let api_version = call.api_version();
     let manager = call.manager();
-    let reset = call.resource.reset_fields(&call.version, "");
-    on_update(&call.version.schema, None, &mut object, &reset, &call.writer(state, &manager, &api_version));
+    on_update(&call.written(), None, &mut object, &call.writer(state, &manager, &api_version));
     let mut answer = insert(state, call, object)?;
     answer.warnings = warnings;
     Ok(answer)
@@ -75,8 +74,10 @@ fn begin(state: &mut State, resource: &Resource, version: &Version, object: &mut
     for field in ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink"] {
         set_metadata(object, field, None);
     }
-    let generation = (resource.generation == Generation::Content).then(|| json!(1));
-    set_metadata(object, "generation", generation);
+    // Kinds that do not count their generation keep what they are given.
+    if resource.generation == Generation::Content {
+        set_metadata(object, "generation", Some(json!(1)));
+    }
     if version.status
         && let Some(fields) = object.as_object_mut()
     {

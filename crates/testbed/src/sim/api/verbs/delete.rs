@@ -30,7 +30,9 @@ impl Options {
     fn of(call: &Call) -> Result<Self, Failure> {
         let body: Value = if call.body.is_empty() { Value::Object(Map::new()) } else { call.json()? };
         let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
-        let policy = text("/propagationPolicy").unwrap_or_else(|| call.parameter("propagationPolicy").to_owned());
+        // A body counts alone; the query only when there is none.
+        let query = |name: &str| if call.body.is_empty() { call.parameter(name) } else { "" };
+        let policy = text("/propagationPolicy").unwrap_or_else(|| query("propagationPolicy").to_owned());
         let orphan = body.get("orphanDependents").and_then(Value::as_bool).unwrap_or_default();
         let propagation = match policy.as_str() {
             "" if orphan => Propagation::Orphan,
@@ -51,7 +53,7 @@ impl Options {
             uid: text("/preconditions/uid"),
             resource_version: text("/preconditions/resourceVersion"),
             propagation,
-            dry_run: dry_run || call.dry_run()?,
+            dry_run: dry_run || query("dryRun") == "All",
         })
     }
 }
@@ -90,7 +92,7 @@ fn delete_one(state: &mut State, call: &Call, key: &ObjectKey, options: &Options
     let Some(stored) = state.get(key) else {
         return Err(Failure::not_found(about));
     };
-    check_preconditions(about, &stored, options)?;
+    check_preconditions(call.about_kind(&key.name), &stored, options)?;
     let mut object = (*stored).clone();
     let mut pending = finalizers(&object);
     // The collector's own finalizers say how dependents are to be treated.

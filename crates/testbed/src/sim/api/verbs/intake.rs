@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::call::{Call, FieldValidation};
 use super::super::kinds::{Resource, Version, on_read};
-use super::super::schema::{Cause, Schema, apply_defaults, drop_nulls, prune, validate};
+use super::super::schema::{Cause, Schema, apply_defaults, drop_defaulted_nulls, drop_nulls, prune, validate};
 use super::super::state::{meta, set_metadata};
 use super::super::status::Failure;
 
@@ -78,10 +78,27 @@ pub(super) fn read(call: &Call, object: &mut Value) -> Result<Vec<String>, Failu
     }
 }
 
+/// As [`normalize`], for what an apply merged. Nulls that come out of a merge of a custom object stay unless there
+/// is a default for the field, and are then refused where the schema does not allow them.
+pub(super) fn normalize_applied(resource: &Resource, version: &Version, object: &mut Value) {
+    if !resource.custom {
+        normalize(resource, version, object);
+        return;
+    }
+    drop_defaulted_nulls(&version.schema, object);
+    if let (Some(metadata), Some(schema)) = (object.get_mut("metadata"), version.schema.field("metadata")) {
+        drop_nulls(schema, metadata);
+        drop_empty(schema, metadata);
+    }
+    prune(&version.schema, object);
+    apply_defaults(&version.schema, object);
+}
+
 /// Brings an object into the form in which it is stored; returns the unknown fields that it dropped.
 pub(super) fn normalize(resource: &Resource, version: &Version, object: &mut Value) -> Vec<String> {
     drop_nulls(&version.schema, object);
-    let unknown = prune(&version.schema, object);
+    let mut unknown = prune(&version.schema, object);
+    unknown.sort_by_key(|path| !path.starts_with("metadata."));
     apply_defaults(&version.schema, object);
     on_read(resource, object);
     if resource.custom {
@@ -134,7 +151,9 @@ pub(super) fn check(call: &Call, object: &Value, old: Option<&Value>) -> Result<
         causes.extend(check_builtin(call, object, old));
     }
     if let Some(old) = old {
-        causes.extend(check_finalizers(object, old));
+        // The server checks metadata twice on updates, and names each fault twice.
+        let found: Vec<Cause> = check_uid(object, old).into_iter().chain(check_finalizers(object, old)).collect();
+        causes.extend(found.iter().cloned().chain(found.clone()));
     }
     if causes.is_empty() {
         return Ok(());
@@ -175,12 +194,12 @@ fn check_metadata(call: &Call, object: &Value) -> Vec<Cause> {
         }
     }
     let owners = object.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
-    for (index, owner) in owners.enumerate() {
+    for owner in owners {
         for field in ["apiVersion", "kind", "name", "uid"] {
             if owner.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
                 causes.push(Cause::new(
                     "FieldValueInvalid",
-                    format!("metadata.ownerReferences[{index}].{field}"),
+                    format!("metadata.ownerReferences.{field}"),
                     "Invalid value: \"\": must not be empty",
                 ));
             }
@@ -238,6 +257,13 @@ fn check_builtin(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause>
         }
     }
     causes
+}
+
+fn check_uid(object: &Value, old: &Value) -> Option<Cause> {
+    let uid = meta(object, "uid");
+    (uid != meta(old, "uid")).then(|| {
+        Cause::new("FieldValueInvalid", "metadata.uid", format!("Invalid value: \"{uid}\": field is immutable"))
+    })
 }
 
 /// No finalizer may come once a delete is under way.

@@ -119,6 +119,10 @@ pub(crate) fn list(state: &State, call: &Call) -> Result<Answer, Failure> {
     let take = if limit == 0 || cached { chosen.len() } else { limit.min(chosen.len()) };
     let mut metadata = Map::new();
     metadata.insert("resourceVersion".into(), version.to_string().into());
+    if call.resource.custom {
+        // Lists of custom kinds say so when nothing follows, those of built-in kinds leave it out.
+        metadata.insert("continue".into(), "".into());
+    }
     if let Some((last, _)) = chosen.get(take.wrapping_sub(1)).filter(|_| take < chosen.len()) {
         let place =
             Place { version: Some(version), namespace: last.namespace.clone(), name: last.name.clone() };
@@ -190,10 +194,18 @@ pub(crate) fn metadata_only(body: Value) -> Value {
         Some(items) => json!({
             "kind": "PartialObjectMetadataList",
             "apiVersion": "meta.k8s.io/v1",
-            "metadata": body.get("metadata").cloned().unwrap_or_default(),
+            "metadata": list_metadata(&body),
             "items": items.iter().map(partial).collect::<Vec<_>>(),
         }),
         None if body.get("kind").and_then(Value::as_str) == Some("Status") => body,
         None => partial(&body),
     }
+}
+
+fn list_metadata(list: &Value) -> Value {
+    let mut metadata = list.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+    if metadata.get("continue").and_then(Value::as_str) == Some("") {
+        metadata.shift_remove("continue");
+    }
+    Value::Object(metadata)
 }

@@ -77,7 +77,7 @@ pub(crate) fn write_scale(state: &mut State, call: &Call, is_patch: bool) -> Res
     if replicas < 0 {
         let cause = super::super::schema::Cause::new(
             "FieldValueInvalid",
-            "spec.replicas",
+            scale.spec_replicas.clone(),
             format!("Invalid value: {replicas}: must be greater than or equal to 0"),
         );
         return Err(Failure::invalid(call.about_kind(&call.name), vec![cause]));

@@ -11,7 +11,7 @@ use super::super::ownership::{misfit, on_apply, on_update};
 use super::super::patch;
 use super::super::schema::Cause;
 use super::super::state::{State, finalizers, is_deleting, meta, set_metadata};
-use super::super::status::Failure;
+use super::super::status::{About, Failure};
 use super::create::insert;
 use super::intake;
 
@@ -27,7 +27,8 @@ pub(crate) fn replace(state: &mut State, call: &Call) -> Result<Answer, Failure>
         return Err(Failure::not_found(call.about()));
     };
     let live = call.resource.present(&stored, &call.version.name);
-    check_versions(call, &object, &live, call.resource.needs_version)?;
+    check_uid(call, &object, &live)?;
+    check_version(call, &object, &live, call.resource.needs_version)?;
     account(state, call, &live, &mut object);
     let mut answer = finish(state, call, &live, object)?;
     answer.warnings = warnings;
@@ -65,7 +66,7 @@ pub(crate) fn patch(state: &mut State, call: &Call) -> Result<Answer, Failure> {
     };
     intake::header(call, &mut object)?;
     let warnings = intake::read(call, &mut object)?;
-    check_versions(call, &object, &live, false)?;
+    check_version(call, &object, &live, false)?;
     account(state, call, &live, &mut object);
     let mut answer = finish(state, call, &live, object)?;
     answer.warnings = warnings;
@@ -75,9 +76,10 @@ pub(crate) fn patch(state: &mut State, call: &Call) -> Result<Answer, Failure> {
 /// Server-side apply.
 fn apply(state: &mut State, call: &Call) -> Result<Answer, Failure> {
     if call.parameter("fieldManager").is_empty() {
-        return Err(Failure::bad_request(
-            "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
-        ));
+        let about = About { group: "meta.k8s.io", kind: "PatchOptions", name: "" };
+        let cause =
+            Cause::new("FieldValueRequired", "fieldManager", "Required value: is required for apply patch");
+        return Err(Failure::invalid(about, vec![cause]));
     }
     let applied = applied_object(call)?;
     let stored = state.get(&call.key());
@@ -93,14 +95,12 @@ fn apply(state: &mut State, call: &Call) -> Result<Answer, Failure> {
     let api_version = call.api_version();
     let manager = call.manager();
     let writer = call.writer(state, &manager, &api_version);
-    let reset = call.resource.reset_fields(&call.version, &call.subresource);
-    let schema = &call.version.schema;
-    let mut object = on_apply(schema, live.as_ref(), &applied, &reset, &writer, call.flag("force"))?;
-    intake::normalize(&call.resource, &call.version, &mut object);
+    let mut object = on_apply(&call.written(), live.as_ref(), &applied, &writer, call.flag("force"))?;
+    intake::normalize_applied(&call.resource, &call.version, &mut object);
     match live {
         None => insert(state, call, object),
         Some(live) => {
-            check_versions(call, &object, &live, false)?;
+            check_version(call, &object, &live, false)?;
             finish(state, call, &live, object)
         }
     }
@@ -129,13 +129,18 @@ fn applied_object(call: &Call) -> Result<Value, Failure> {
     Ok(applied)
 }
 
-/// Refuses a write that was made for another state or another object.
-fn check_versions(call: &Call, object: &Value, live: &Value, required: bool) -> Result<(), Failure> {
+/// Refuses a replace that was made for another object.
+fn check_uid(call: &Call, object: &Value, live: &Value) -> Result<(), Failure> {
     let (wanted, current) = (meta(object, "uid"), meta(live, "uid"));
     if !wanted.is_empty() && wanted != current {
         let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {current}");
         return Err(Failure::conflict(call.about(), &why));
     }
+    Ok(())
+}
+
+/// Refuses a write that was made for another state.
+fn check_version(call: &Call, object: &Value, live: &Value, required: bool) -> Result<(), Failure> {
     match meta(object, "resourceVersion") {
         "" | "0" if required => {
             let cause = Cause::new(
@@ -143,7 +148,7 @@ fn check_versions(call: &Call, object: &Value, live: &Value, required: bool) -> 
                 "metadata.resourceVersion",
                 "Invalid value: 0: must be specified for an update",
             );
-            Err(Failure::invalid(call.about_kind(&call.name), vec![cause]))
+            Err(Failure::invalid(call.about(), vec![cause]))
         }
         "" | "0" => Ok(()),
         wanted if wanted == meta(live, "resourceVersion") => Ok(()),
@@ -155,14 +160,15 @@ fn account(state: &State, call: &Call, live: &Value, object: &mut Value) {
     keep_server_fields(live, object);
     let api_version = call.api_version();
     let manager = call.manager();
-    let reset = call.resource.reset_fields(&call.version, &call.subresource);
     let writer = call.writer(state, &manager, &api_version);
-    on_update(&call.version.schema, Some(live), object, &reset, &writer);
+    on_update(&call.written(), Some(live), object, &writer);
 }
 
 fn keep_server_fields(live: &Value, object: &mut Value) {
+    if meta(object, "uid").is_empty() {
+        set_metadata(object, "uid", Some(meta(live, "uid").into()));
+    }
     let fields = [
-        "uid",
         "creationTimestamp",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
