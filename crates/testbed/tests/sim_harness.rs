@@ -424,3 +424,46 @@ fn a_gauge_keeps_its_peak_and_a_clock_jumps_alone() {
     });
     assert_eq!(run.result, Ok(()));
 }
+
+/// What a seed runner says when it fails.
+fn complaint(run: impl FnOnce() + std::panic::UnwindSafe) -> String {
+    let panic = std::panic::catch_unwind(run).expect_err("the seeds have to fail");
+    panic.downcast_ref::<String>().cloned().unwrap_or_default()
+}
+
+#[test]
+fn a_failing_seed_says_how_to_replay_it() {
+    let said = complaint(|| {
+        sim::seeds("some_test", 3, |seed| {
+            sim::run(seed, &Faults::none(), |world: World| async move {
+                world.outsider("user").create(MAPS, &source("one", json!({}))).await?;
+                anyhow::bail!("planted failure")
+            })
+        });
+    });
+    assert!(said.contains("of some_test fails: planted failure"), "{said}");
+    if std::env::var_os("WINDLASS_SEED").is_none() {
+        assert!(
+            said.contains("user#0") && said.contains("create /api/v1/namespaces/default/configmaps"),
+            "{said}"
+        );
+        assert!(said.contains("WINDLASS_SEED=0 cargo test"), "{said}");
+        assert!(said.contains("--test sim_harness some_test -- --nocapture"), "{said}");
+    }
+}
+
+#[test]
+fn a_run_that_is_no_function_of_its_seed_is_caught() {
+    static RUNS: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let said = complaint(|| {
+        sim::seeds("some_test", 1, |seed| {
+            sim::run(seed, &Faults::none(), |world: World| async move {
+                let run = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                world.sleep(Duration::from_millis(run)).await;
+                world.note("slept");
+                Ok(())
+            })
+        });
+    });
+    assert!(said.contains("the same seed gave another trace"), "{said}");
+}

@@ -14,7 +14,7 @@ use windlass_testbed::process::{Child, Port, ScratchDir, Spec};
 use super::{WINDLASS, eventually};
 
 /// Generous: the machine may be busy with other tests.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const SOON: Duration = Duration::from_mins(1);
 
 /// `windlass controller` running as a replica of some installation.
 pub struct Replica {
