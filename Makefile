@@ -54,7 +54,7 @@ bench: preflight tools ## Figures: one program per part, a table and JSON
 
 .PHONY: soak
 soak: preflight ## The simulations with many more seeds (SEEDS=50000)
-	@WINDLASS_SEEDS=$(or $(SEEDS),50000) cargo test --release -p windlass-deliver --test simulation -- --nocapture
+	@WINDLASS_SEEDS=$(or $(SEEDS),50000) cargo test --release -p windlass-deliver --test simulation clusters_converge -- --nocapture
 
 .PHONY: museum
 museum: preflight ## Plants known bugs one by one and counts how many the tests catch

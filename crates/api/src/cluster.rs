@@ -5,6 +5,8 @@
 //! tenant may do on a cluster is bounded by the account its Application is applied as, not by hiding the Cluster.
 //! The labels that selectors match are the object's own `metadata.labels`.
 
+#![allow(clippy::duplicated_attributes, reason = "every printer column has a type and a path")]
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::{CustomResource, KubeSchema};
 use serde::{Deserialize, Serialize};

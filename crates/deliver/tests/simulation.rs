@@ -22,7 +22,7 @@ use windlass_deliver::cluster::{
     ClusterController, ClusterMetrics, Prober, Reached, SecretNamespaces, Settings, Trouble,
 };
 use windlass_testbed::sim::{
-    self, Compare, Fault, Faults, Instance, World,
+    self, Compare, Fault, Faults, Instance, Match, Outsider, Verb, World,
     invariants::{self, Confines, Ready, Secrets, Stable},
 };
 
@@ -151,6 +151,19 @@ fn ready(world: &World, name: &str) -> Option<(String, String)> {
     Some((ready["status"].as_str()?.to_owned(), ready["reason"].as_str()?.to_owned()))
 }
 
+fn is_up(world: &World, name: &str) -> bool {
+    ready(world, name).is_some_and(|(status, _)| status == "True")
+}
+
+/// Registers a first cluster and waits until the first leader has looked at it.
+async fn one_is_up(world: &World) -> anyhow::Result<Outsider> {
+    let user = world.outsider("user");
+    user.create(&secrets_path(""), &secret("good", "answers=v1.36.3")).await?;
+    user.create(CLUSTERS, &cluster("one", "good")).await?;
+    world.eventually("the first leader to work", Duration::from_secs(30), || is_up(world, "one")).await?;
+    Ok(user)
+}
+
 /// What people do while the controllers run: make, break, mend, rotate, suspend and delete, and change their mind.
 async fn users(world: &World) -> anyhow::Result<()> {
     let user = world.outsider("user");
@@ -241,22 +254,15 @@ fn a_paused_leader_is_fenced() {
         sim::run(seed, &Faults::none(), |world| async move {
             prepare(&world)?;
             world.start("a", replica);
-            let user = world.outsider("user");
-            user.create(&secrets_path(""), &secret("good", "answers=v1.36.3")).await?;
-            user.create(CLUSTERS, &cluster("one", "good")).await?;
-            let up = |name: &'static str| {
-                let world = world.clone();
-                move || ready(&world, name).is_some_and(|(status, _)| status == "True")
-            };
-            world.eventually("the first leader to work", Duration::from_secs(30), up("one")).await?;
+            let user = one_is_up(&world).await?;
             world.start("b", replica);
             world.sleep(Duration::from_secs(3)).await;
             world.pause("a");
             user.create(CLUSTERS, &cluster("two", "good")).await?;
-            world.eventually("the second leader to take over", Duration::from_secs(15), up("two")).await?;
+            world.eventually("the second leader to take over", Duration::from_secs(15), || is_up(&world, "two")).await?;
             user.create(CLUSTERS, &cluster("three", "good")).await?;
             world.resume("a");
-            world.eventually("work to go on", Duration::from_secs(30), up("three")).await?;
+            world.eventually("work to go on", Duration::from_secs(30), || is_up(&world, "three")).await?;
             invariants::eventually_stable(&world, &stable()).await?;
             check(&world)
         })
@@ -270,21 +276,13 @@ fn an_orderly_stop_hands_over_at_once() {
         sim::run(seed, &Faults::none(), |world| async move {
             prepare(&world)?;
             world.start_once("a", replica);
-            let user = world.outsider("user");
-            user.create(&secrets_path(""), &secret("good", "answers=v1.36.3")).await?;
-            user.create(CLUSTERS, &cluster("one", "good")).await?;
-            let up = |name: &'static str| {
-                let world = world.clone();
-                move || ready(&world, name).is_some_and(|(status, _)| status == "True")
-            };
-            world.eventually("the first leader to work", Duration::from_secs(30), up("one")).await?;
+            let user = one_is_up(&world).await?;
             world.start("b", replica);
             world.sleep(Duration::from_secs(5)).await;
             user.create(CLUSTERS, &cluster("two", "good")).await?;
-            let stop = world.stop("a", Duration::from_secs(2));
-            stop.await?;
+            world.stop("a", Duration::from_secs(2)).await?;
             user.create(CLUSTERS, &cluster("three", "good")).await?;
-            world.eventually("the hand-over", Duration::from_secs(2), up("three")).await?;
+            world.eventually("the hand-over", Duration::from_secs(2), || is_up(&world, "three")).await?;
             check(&world)
         })
     });
@@ -311,8 +309,7 @@ fn poison_clusters_never_delay_the_others() {
                 user.create(CLUSTERS, &cluster(name, "answers")).await?;
             }
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let up = |world: &World, name: &str| ready(world, name).is_some_and(|(status, _)| status == "True");
-            invariants::others_unaffected(&world, Duration::from_secs(5), &names, up).await
+            invariants::others_unaffected(&world, Duration::from_secs(5), &names, is_up).await
         })
     });
 }
@@ -321,7 +318,6 @@ fn poison_clusters_never_delay_the_others() {
 #[test]
 fn a_role_or_a_kind_taken_away_for_a_while_does_no_harm() {
     sim::seeds("a_role_or_a_kind_taken_away_for_a_while_does_no_harm", 20, |seed| {
-        use windlass_testbed::sim::{Match, Verb};
         let window = (Duration::from_secs(10), Duration::from_secs(70));
         let plan = Faults::none()
             .with(Fault::forbidden().on(Match::any().resource("secrets")).between(window.0, window.1))

@@ -152,9 +152,8 @@ fn worth_writing(observed: &Observed, new: &ClusterStatus, now: Timestamp) -> bo
         return true;
     }
     let Some(last) = &old.last_probe else { return new.last_probe.is_some() };
-    let age = now.duration_since(last.0);
-    // A clock that was set back makes the age negative: then the written time is wrong and is put right.
-    age.is_negative() || StdDuration::try_from(age).is_ok_and(|age| age >= observed.heartbeat)
+    // Also when the time that was written lies ahead: then a clock was set back, or another replica's is ahead.
+    now.duration_since(last.0).unsigned_abs() >= observed.heartbeat
 }
 
 /// Rounded up to 1, 2 or 5 × 10ⁿ ms, and left as it was when it moved by a single step: noise is no news.

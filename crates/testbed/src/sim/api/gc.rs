@@ -12,6 +12,7 @@ use super::clock::seconds;
 use super::crd::CLEANUP;
 use super::kinds::{Resource, ResourceKey};
 use super::log::Write;
+use super::ownership::{Kind, Writer, on_update};
 use super::state::{ObjectKey, State, finalizers, is_deleting, meta, set_metadata};
 use super::verbs::remove_object;
 
@@ -92,9 +93,23 @@ fn release(state: &mut State, key: &ObjectKey, finalizer: &str) {
     } else {
         let mut object = (*stored).clone();
         set_metadata(&mut object, "finalizers", (!pending.is_empty()).then(|| json!(pending)));
-        state.store(key, object);
+        patch(state, key, &stored, object);
     }
     log(state, "patch", key, &uid);
+}
+
+/// Stores a change with the accounting that a patch has.
+fn patch(state: &mut State, key: &ObjectKey, live: &Value, mut object: Value) {
+    let resource = state.registry.get(&key.resource).cloned();
+    let version = resource.as_ref().and_then(|found| found.version(&found.storage_version));
+    if let (Some(resource), Some(version)) = (&resource, version) {
+        let written =
+            Kind { schema: &version.schema, blank: &resource.blank, reset: resource.reset_fields(version, "") };
+        let api_version = resource.api_version(&version.name);
+        let writer = Writer { manager: COLLECTOR, api_version: &api_version, subresource: "", now: state.now() };
+        on_update(&written, Some(live), &mut object, &writer);
+    }
+    state.store(key, object);
 }
 
 fn references(object: &Value) -> Vec<Value> {
@@ -136,7 +151,7 @@ fn drop_references(state: &mut State, key: &ObjectKey, gone: &[String]) {
     left.retain(|reference| !gone.iter().any(|uid| uid == text(reference, "uid")));
     let mut object = (*stored).clone();
     set_metadata(&mut object, "ownerReferences", (!left.is_empty()).then(|| json!(left)));
-    state.store(key, object);
+    patch(state, key, &stored, object);
     let uid = meta(&stored, "uid").to_owned();
     log(state, "patch", key, &uid);
 }

@@ -12,9 +12,10 @@ use serde_json::Value;
 use tower::BoxError;
 
 use super::call::{Answer, Call};
+use super::kinds::Resource;
 use super::log::Write;
 use super::state::{State, meta};
-use super::status::Failure;
+use super::status::{About, Failure};
 use super::verbs;
 use super::watch::Watch;
 use super::{Shared, discovery, gc, lock};
@@ -124,7 +125,7 @@ pub(super) fn handle(shared: &Shared, parts: &Parts, body: &[u8]) -> Response<Re
             let body = if partial { verbs::metadata_only(answer.body) } else { answer.body };
             json(answer.code, &body, &answer.warnings)
         }
-        Err(failure) => json(failure.code, &failure.to_json(), &[]),
+        Err(failure) => json(failure.code, &failure.to_json(), &failure.warnings),
     }
 }
 
@@ -156,8 +157,12 @@ fn call(state: &State, parts: &Parts, body: &[u8]) -> Result<Call, Box<Response<
         let failure = Failure::no_route();
         return Err(Box::new(if built_in { json(failure.code, &failure.to_json(), &[]) } else { no_page() }));
     };
+    let missing = |resource: &Resource| {
+        let failure = Failure::no_route();
+        Box::new(if resource.custom { no_page() } else { json(failure.code, &failure.to_json(), &[]) })
+    };
     let Some(version) = resource.version(&path.version).cloned() else {
-        return Err(Box::new(no_page()));
+        return Err(missing(&resource));
     };
     let known = match path.subresource.as_str() {
         "" => true,
@@ -165,11 +170,13 @@ fn call(state: &State, parts: &Parts, body: &[u8]) -> Result<Call, Box<Response<
         "scale" => version.scale.is_some(),
         _ => false,
     };
+    if !known && resource.custom {
+        let about = About { group: &path.group, kind: &path.plural, name: &path.name };
+        let failure = Failure::not_found(about);
+        return Err(Box::new(json(failure.code, &failure.to_json(), &[])));
+    }
     if !known || (!path.namespace.is_empty() && !resource.namespaced) {
-        let failure = Failure::no_route();
-        let response =
-            if resource.custom { no_page() } else { json(failure.code, &failure.to_json(), &[]) };
-        return Err(Box::new(response));
+        return Err(missing(&resource));
     }
     Ok(Call {
         version,

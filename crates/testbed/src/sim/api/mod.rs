@@ -14,6 +14,8 @@
 //! labels, owner references, immutability and types, addresses of Services, tokens, logs and exec. Nodes and
 //! workload controllers are not simulated: a Deployment makes no Pods.
 
+#![allow(clippy::result_large_err, reason = "a refusal is made once per refused request, and it is the answer")]
+
 mod call;
 mod clock;
 mod crd;

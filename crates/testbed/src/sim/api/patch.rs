@@ -131,7 +131,10 @@ pub(super) fn strategic(schema: &Schema, target: &Value, patch: &Value) -> Resul
         let before = out.get(name).cloned().unwrap_or_default();
         let inner = schema.field(name);
         let after = match (change, inner) {
-            (Value::Array(items), Some(inner)) => merge_list(inner, &before, items)?,
+            (Value::Array(items), Some(inner)) => {
+                let order = changes.get(&format!("$setElementOrder/{name}")).and_then(Value::as_array);
+                merge_list(inner, &before, items, order.unwrap_or(items))?
+            }
             (Value::Object(_), Some(inner)) => strategic(inner, &before, change)?,
             _ => merge(&before, change),
         };
@@ -148,7 +151,8 @@ fn without_directives(fields: &Map<String, Value>) -> Map<String, Value> {
     fields.iter().filter(|(name, _)| !name.starts_with('$')).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-fn merge_list(schema: &Schema, before: &Value, changes: &[Value]) -> Result<Value, Failure> {
+/// Merges a list; `order` says in which order the items that it names come out.
+fn merge_list(schema: &Schema, before: &Value, changes: &[Value], order: &[Value]) -> Result<Value, Failure> {
     let mut out = before.as_array().cloned().unwrap_or_default();
     match &schema.list {
         ListKind::Atomic => return Ok(Value::Array(changes.to_vec())),
@@ -182,7 +186,37 @@ fn merge_list(schema: &Schema, before: &Value, changes: &[Value]) -> Result<Valu
             }
         }
     }
-    Ok(Value::Array(out))
+    let key = match &schema.list {
+        ListKind::Map(keys) => keys.first().map(String::as_str),
+        _ => None,
+    };
+    Ok(Value::Array(arrange(out, before.as_array().map(Vec::as_slice).unwrap_or_default(), order, key)))
+}
+
+/// Puts the items that `order` names into that order; the others keep their place before what they stood before.
+fn arrange(items: Vec<Value>, before: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value> {
+    let position = |list: &[Value], item: &Value| {
+        list.iter().position(|other| match key {
+            Some(key) => other.get(key).is_some() && other.get(key) == item.get(key),
+            None => other == item,
+        })
+    };
+    let (mut named, others): (Vec<Value>, Vec<Value>) =
+        items.into_iter().partition(|item| position(order, item).is_some());
+    named.sort_by_key(|item| position(order, item));
+    let mut out = Vec::with_capacity(named.len() + others.len());
+    let (mut named, mut others) = (named.into_iter().peekable(), others.into_iter().peekable());
+    loop {
+        let other_first = match (others.peek(), named.peek()) {
+            (None, None) => return out,
+            (Some(_), None) => true,
+            (None, Some(_)) => false,
+            (Some(other), Some(named)) => position(before, other)
+                .zip(position(before, named))
+                .is_some_and(|(other, named)| other < named),
+        };
+        out.extend(if other_first { others.next() } else { named.next() });
+    }
 }
 
 #[cfg(test)]
@@ -236,7 +270,7 @@ mod tests {
             "set": ["z"], "$deleteFromPrimitiveList/set": ["x"], "atom": ["2"]});
         assert_eq!(
             strategic(&schema, &start, &patch).unwrap(),
-            json!({"list": [{"name": "a", "v": 1, "w": 2}, {"name": "c"}], "set": ["y", "z"], "atom": ["2"]})
+            json!({"list": [{"name": "a", "v": 1, "w": 2}, {"name": "c"}], "set": ["z", "y"], "atom": ["2"]})
         );
     }
 }

@@ -16,6 +16,8 @@ pub(crate) struct Failure {
     /// `None` leaves the field out, an empty map does not.
     details: Option<Map<String, Value>>,
     causes: Vec<Cause>,
+    /// Warnings that go with the answer.
+    pub(crate) warnings: Vec<String>,
     /// Extra list metadata, used by expired continue tokens.
     metadata: Map<String, Value>,
 }
@@ -52,11 +54,18 @@ impl Failure {
             details: None,
             causes: Vec::new(),
             metadata: Map::new(),
+            warnings: Vec::new(),
         }
     }
 
     fn about(mut self, about: About<'_>) -> Self {
         self.details = Some(about.details());
+        self
+    }
+
+    /// The same failure with warnings.
+    pub(crate) fn warning(mut self, warnings: &[String]) -> Self {
+        self.warnings.extend(warnings.iter().cloned());
         self
     }
 
@@ -96,6 +105,13 @@ impl Failure {
             "the server does not allow this method on the requested resource",
         )
         .general()
+    }
+
+    /// A kind of patch that is known, but not for this kind of object.
+    pub(crate) fn unsupported_patch(accepted: &str) -> Self {
+        let mut failure = Self::unsupported_media_type(accepted);
+        failure.details = None;
+        failure
     }
 
     pub(crate) fn unsupported_media_type(accepted: &str) -> Self {

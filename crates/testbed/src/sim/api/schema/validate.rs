@@ -43,6 +43,12 @@ fn check(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
                 schema.kind.name()
             ),
         ));
+        if schema.kind == Type::Integer && value.is_number() && (schema.limits.minimum.or(schema.limits.maximum)).is_some() {
+            // The check of the limits does not know what to do with a fraction, either, and says so without a path.
+            let message =
+                format!("Invalid value: \"\": Checked value must be of type integer (default format) in {path}");
+            causes.push(Cause::new("FieldValueInvalid", "<nil>", message));
+        }
         return;
     }
     check_choices(schema, value, path, causes);

@@ -36,9 +36,9 @@ pub(crate) fn create(state: &mut State, call: &Call) -> Result<Answer, Failure> 
     let api_version = call.api_version();
     let manager = call.manager();
     on_update(&call.written(), None, &mut object, &call.writer(state, &manager, &api_version));
-    let mut answer = insert(state, call, object)?;
-    answer.warnings = warnings;
-    Ok(answer)
+    insert(state, call, object)
+        .map(|answer| Answer { warnings: warnings.clone(), ..answer })
+        .map_err(|failure| failure.warning(&warnings))
 }
 
 /// Stores a new object whose fields are accounted for already; also the end of an apply that creates.

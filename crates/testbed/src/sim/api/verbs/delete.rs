@@ -7,7 +7,7 @@ use super::super::clock::seconds;
 use super::super::schema::Cause;
 use super::super::state::{ObjectKey, State, finalizers, is_deleting, meta, set_metadata};
 use super::super::status::{About, Failure, deleted};
-use super::read::Selection;
+use super::read::{Selection, list_metadata};
 
 /// What a delete asks for, from the body or the query.
 #[derive(Clone, Debug, Default)]
@@ -82,7 +82,7 @@ pub(crate) fn delete_collection(state: &mut State, call: &Call) -> Result<Answer
     Ok(Answer::ok(json!({
         "kind": call.resource.list_kind,
         "apiVersion": call.api_version(),
-        "metadata": {"resourceVersion": version.to_string()},
+        "metadata": list_metadata(call, version),
         "items": items,
     })))
 }

@@ -117,12 +117,7 @@ pub(crate) fn list(state: &State, call: &Call) -> Result<Answer, Failure> {
     // A list "from any version" comes from a cache, which does not cut it.
     let cached = call.parameter("resourceVersion") == "0" && after.is_none();
     let take = if limit == 0 || cached { chosen.len() } else { limit.min(chosen.len()) };
-    let mut metadata = Map::new();
-    metadata.insert("resourceVersion".into(), version.to_string().into());
-    if call.resource.custom {
-        // Lists of custom kinds say so when nothing follows, those of built-in kinds leave it out.
-        metadata.insert("continue".into(), "".into());
-    }
+    let mut metadata = list_metadata(call, version);
     if let Some((last, _)) = chosen.get(take.wrapping_sub(1)).filter(|_| take < chosen.len()) {
         let place =
             Place { version: Some(version), namespace: last.namespace.clone(), name: last.name.clone() };
@@ -138,6 +133,16 @@ pub(crate) fn list(state: &State, call: &Call) -> Result<Answer, Failure> {
         "metadata": metadata,
         "items": items,
     })))
+}
+
+pub(super) fn list_metadata(call: &Call, version: u64) -> Map<String, Value> {
+    let mut metadata = Map::new();
+    metadata.insert("resourceVersion".into(), version.to_string().into());
+    if call.resource.custom {
+        // Lists of custom kinds say so when nothing follows, those of built-in kinds leave it out.
+        metadata.insert("continue".into(), "".into());
+    }
+    metadata
 }
 
 /// Items of built-in kinds do not repeat their kind.
@@ -194,7 +199,7 @@ pub(crate) fn metadata_only(body: Value) -> Value {
         Some(items) => json!({
             "kind": "PartialObjectMetadataList",
             "apiVersion": "meta.k8s.io/v1",
-            "metadata": list_metadata(&body),
+            "metadata": without_empty_continue(&body),
             "items": items.iter().map(partial).collect::<Vec<_>>(),
         }),
         None if body.get("kind").and_then(Value::as_str) == Some("Status") => body,
@@ -202,7 +207,7 @@ pub(crate) fn metadata_only(body: Value) -> Value {
     }
 }
 
-fn list_metadata(list: &Value) -> Value {
+fn without_empty_continue(list: &Value) -> Value {
     let mut metadata = list.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
     if metadata.get("continue").and_then(Value::as_str) == Some("") {
         metadata.shift_remove("continue");

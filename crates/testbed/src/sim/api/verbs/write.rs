@@ -27,12 +27,14 @@ pub(crate) fn replace(state: &mut State, call: &Call) -> Result<Answer, Failure>
         return Err(Failure::not_found(call.about()));
     };
     let live = call.resource.present(&stored, &call.version.name);
-    check_uid(call, &object, &live)?;
-    check_version(call, &object, &live, call.resource.needs_version)?;
-    account(state, call, &live, &mut object);
-    let mut answer = finish(state, call, &live, object)?;
-    answer.warnings = warnings;
-    Ok(answer)
+    check_uid(call, &object, &live)
+        .and_then(|()| check_version(call, &object, &live, call.resource.needs_version))
+        .and_then(|()| {
+            account(state, call, &live, &mut object);
+            finish(state, call, &live, object)
+        })
+        .map(|answer| Answer { warnings: warnings.clone(), ..answer })
+        .map_err(|failure| failure.warning(&warnings))
 }
 
 /// PATCH, by content type.
@@ -61,16 +63,20 @@ pub(crate) fn patch(state: &mut State, call: &Call) -> Result<Answer, Failure> {
                 accepted.push("application/strategic-merge-patch+json");
             }
             accepted.push("application/apply-patch+yaml");
-            return Err(Failure::unsupported_media_type(&accepted.join(", ")));
+            let accepted = accepted.join(", ");
+            let known = media == "application/strategic-merge-patch+json";
+            return Err(if known { Failure::unsupported_patch(&accepted) } else { Failure::unsupported_media_type(&accepted) });
         }
     };
     intake::header(call, &mut object)?;
     let warnings = intake::read(call, &mut object)?;
-    check_version(call, &object, &live, false)?;
-    account(state, call, &live, &mut object);
-    let mut answer = finish(state, call, &live, object)?;
-    answer.warnings = warnings;
-    Ok(answer)
+    check_version(call, &object, &live, false)
+        .and_then(|()| {
+            account(state, call, &live, &mut object);
+            finish(state, call, &live, object)
+        })
+        .map(|answer| Answer { warnings: warnings.clone(), ..answer })
+        .map_err(|failure| failure.warning(&warnings))
 }
 
 /// Server-side apply.
