@@ -17,7 +17,8 @@ async fn environments() -> (Env, Env) {
     let real = Env::prepare(client, &run_name()).await.unwrap();
     let api = Api::new();
     let forgetful = api.clone();
-    let sim = Env::prepare(api.client("contract"), "sim").await.unwrap().forgetting(move || forgetful.compact());
+    let sim =
+        Env::prepare(api.client("contract"), "sim").await.unwrap().forgetting(move || forgetful.compact());
     (real, sim)
 }
 
@@ -37,7 +38,11 @@ async fn the_simulation_answers_as_the_real_server_does() {
         }
         let differences = contract::differences(&truth.transcript, &copy.transcript);
         if let Some(first) = differences.first() {
-            failed.push(format!("{}: {} differences, first (- real, + simulation): {first}", case.name, differences.len()));
+            failed.push(format!(
+                "{}: {} differences, first (- real, + simulation): {first}",
+                case.name,
+                differences.len()
+            ));
         }
     }
     let seeds: u64 = std::env::var("WINDLASS_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(40);

@@ -378,7 +378,7 @@ async fn the_chart_installs_runs_with_its_own_rights_upgrades_and_leaves_the_crd
     }
 }
 
-/// The pod security admission lets the pods in: the ReplicaSet controller could make all of them.
+/// The pod security admission lets the pods in: the `ReplicaSet` controller could make all of them.
 async fn pods_are_admitted(plane: &ControlPlane) {
     let deployments: Api<Deployment> = Api::namespaced(plane.admin(), NAMESPACE);
     eventually("the pods are made", SOON, || async {

@@ -1,6 +1,9 @@
 //! Keeps the leases: watches them, asks [`plan`](super::plan::plan), and writes with compare-and-swap.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use futures::StreamExt;
 use k8s_openapi::{
@@ -97,6 +100,8 @@ pub struct Keeper {
     beaten: Option<Instant>,
     /// Whether the leases that exist have been seen: before that an absent lease is not a free one.
     listed: bool,
+    /// Names seen in the list that is being read, while one is.
+    listing: Option<BTreeSet<String>>,
 }
 
 impl Keeper {
@@ -120,6 +125,7 @@ impl Keeper {
             renewed: BTreeMap::new(),
             beaten: None,
             listed: false,
+            listing: None,
             options,
         };
         (keeper, gate)
@@ -150,23 +156,43 @@ impl Keeper {
 
     fn see(&mut self, event: Event<Lease>) {
         match event {
-            Event::ListBegins => {}
-            Event::Listed(lease) | Event::Changed(lease) => self.learn(lease),
-            Event::Gone(lease) => match role(&lease) {
-                Some(Role::Shard(shard)) => {
-                    self.shards.remove(&shard);
-                    self.renewed.remove(&shard);
-                    self.gate.lose(shard);
+            Event::ListBegins => self.listing = Some(BTreeSet::new()),
+            Event::Listed(lease) | Event::Changed(lease) => {
+                if let (Some(listing), Some(name)) = (self.listing.as_mut(), &lease.metadata.name) {
+                    listing.insert(name.clone());
                 }
-                Some(Role::Member(name)) => {
-                    self.members.remove(&name);
+                self.learn(lease);
+            }
+            Event::Gone(lease) => self.forget(&lease),
+            Event::ListEnds => {
+                let seen = self.listing.take().unwrap_or_default();
+                let known = self.shards.values().chain(self.members.values()).map(|known| &known.lease);
+                let named = |lease: &&Lease| lease.metadata.name.as_ref().is_some_and(|name| seen.contains(name));
+                let gone: Vec<Lease> = known.filter(|lease| !named(lease)).cloned().collect();
+                for lease in gone {
+                    self.forget(&lease);
                 }
-                None => {}
-            },
-            Event::ListEnds => self.listed = true,
+                self.listed = true;
+            }
             Event::Broken { category, message } => {
                 warn!(category, message, "the watch on leases broke and starts again");
             }
+        }
+    }
+
+    /// A lease is gone. A list that began before our own write may not name what we just made: that is then made again,
+    /// which the API server answers with a conflict and the watch with the truth.
+    fn forget(&mut self, lease: &Lease) {
+        match role(lease) {
+            Some(Role::Shard(shard)) => {
+                self.shards.remove(&shard);
+                self.renewed.remove(&shard);
+                self.gate.lose(shard);
+            }
+            Some(Role::Member(name)) => {
+                self.members.remove(&name);
+            }
+            None => {}
         }
     }
 

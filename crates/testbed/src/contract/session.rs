@@ -11,9 +11,9 @@ use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
 
+use super::Env;
 use super::definitions::GROUP;
 use super::transcript::{Transcript, failure};
-use super::Env;
 
 /// How long to wait for something that the server does in its own time.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -66,7 +66,8 @@ impl Reply {
 
 /// `details.causes` as pairs of reason and field, sorted.
 pub(crate) fn causes(status: &Value) -> Vec<(String, String)> {
-    let text = |cause: &Value, key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text =
+        |cause: &Value, key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let causes = status.pointer("/details/causes").and_then(Value::as_array).into_iter().flatten();
     let mut causes: Vec<_> = causes.map(|cause| (text(cause, "reason"), text(cause, "field"))).collect();
     causes.sort();
@@ -127,20 +128,32 @@ impl Session {
             "" => short.to_owned(),
             "widgets" => format!("/apis/{GROUP}/v1/namespaces/{namespace}/{short}"),
             "widgets-v1beta1" => {
-                format!("/apis/{GROUP}/v1beta1/namespaces/{namespace}/{}", short.replacen("widgets-v1beta1", "widgets", 1))
+                format!(
+                    "/apis/{GROUP}/v1beta1/namespaces/{namespace}/{}",
+                    short.replacen("widgets-v1beta1", "widgets", 1)
+                )
             }
             "gadgets" => format!("/apis/{GROUP}/v1/{short}"),
             "deployments" | "replicasets" => format!("/apis/apps/v1/namespaces/{namespace}/{short}"),
             "leases" => format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/{short}"),
             "new-events" => {
-                format!("/apis/events.k8s.io/v1/namespaces/{namespace}/{}", short.replacen("new-events", "events", 1))
+                format!(
+                    "/apis/events.k8s.io/v1/namespaces/{namespace}/{}",
+                    short.replacen("new-events", "events", 1)
+                )
             }
             _ => format!("/api/v1/namespaces/{namespace}/{short}"),
         }
     }
 
     /// A request that is not written down.
-    async fn raw(&self, method: &Method, path: &str, media: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
+    async fn raw(
+        &self,
+        method: &Method,
+        path: &str,
+        media: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Reply> {
         let media = if media.is_empty() { "application/json" } else { media };
         self.raw_with(method, path, &[("content-type", media)], body).await
     }
@@ -183,7 +196,8 @@ impl Session {
         if write && !path.contains("fieldManager=") && !agent {
             path = format!("{path}{}fieldManager=tester", if path.contains('?') { '&' } else { '?' });
         }
-        let reply = self.raw_with(&method, &path, headers, body).await.with_context(|| format!("{method} {path}"))?;
+        let reply =
+            self.raw_with(&method, &path, headers, body).await.with_context(|| format!("{method} {path}"))?;
         let mut shown = match &reply.body {
             Value::Object(_) if reply.code >= 400 => failure(&reply.body),
             other => other.clone(),
@@ -196,7 +210,12 @@ impl Session {
     }
 
     /// A request whose answer is not written down, because its names are not known before.
-    pub(crate) async fn unwritten(&self, method: &Method, path: &str, body: Option<&Value>) -> anyhow::Result<Reply> {
+    pub(crate) async fn unwritten(
+        &self,
+        method: &Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> anyhow::Result<Reply> {
         self.raw(method, &format!("{path}?fieldManager=tester"), "", body).await
     }
 
@@ -237,7 +256,8 @@ impl Session {
     pub(crate) async fn apply(&self, manager: &str, short: &str, body: &Value) -> anyhow::Result<Reply> {
         let separator = if short.contains('?') { '&' } else { '?' };
         let short = format!("{short}{separator}fieldManager={manager}");
-        self.request(Method::PATCH, &short, &[("content-type", "application/apply-patch+yaml")], Some(body)).await
+        self.request(Method::PATCH, &short, &[("content-type", "application/apply-patch+yaml")], Some(body))
+            .await
     }
 
     /// DELETE with options.
@@ -263,7 +283,12 @@ impl Session {
             if check(&reply) {
                 return self.get(short).await;
             }
-            ensure!(tokio::time::Instant::now() < end, "{what} did not happen: {} {}", reply.code, reply.body);
+            ensure!(
+                tokio::time::Instant::now() < end,
+                "{what} did not happen: {} {}",
+                reply.code,
+                reply.body
+            );
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }

@@ -55,26 +55,26 @@ impl Transcript {
     }
 
     fn fields(&mut self, fields: &Map<String, Value>) -> Value {
-                // The version of a list or bookmark also counts what others do.
-                let is_list = fields.contains_key("items")
-                    || (fields.get("type").and_then(Value::as_str) == Some("BOOKMARK"));
-                let mut sorted: BTreeMap<String, Value> = BTreeMap::new();
-                for (name, field) in fields {
-                    let kept = match name.as_str() {
-                        // Continue tokens are opaque.
-                        "continue" if field.as_str() != Some("") => Value::from("<continue>"),
-                        "metadata" if is_list => self.list_metadata(field),
-                        "object" if is_list => {
-                            let kind = field.get("kind").cloned().unwrap_or_default();
-                            let annotations = field.pointer("/metadata/annotations").cloned().unwrap_or_default();
-                            Value::from(vec![kind, annotations])
-                        }
-                        "managedFields" => self.entries(field),
-                        _ => self.normal(field, name),
-                    };
-                    sorted.insert(self.known(name), kept);
+        // The version of a list or bookmark also counts what others do.
+        let is_list =
+            fields.contains_key("items") || (fields.get("type").and_then(Value::as_str) == Some("BOOKMARK"));
+        let mut sorted: BTreeMap<String, Value> = BTreeMap::new();
+        for (name, field) in fields {
+            let kept = match name.as_str() {
+                // Continue tokens are opaque.
+                "continue" if field.as_str() != Some("") => Value::from("<continue>"),
+                "metadata" if is_list => self.list_metadata(field),
+                "object" if is_list => {
+                    let kind = field.get("kind").cloned().unwrap_or_default();
+                    let annotations = field.pointer("/metadata/annotations").cloned().unwrap_or_default();
+                    Value::from(vec![kind, annotations])
                 }
-                Value::Object(sorted.into_iter().collect())
+                "managedFields" => self.entries(field),
+                _ => self.normal(field, name),
+            };
+            sorted.insert(self.known(name), kept);
+        }
+        Value::Object(sorted.into_iter().collect())
     }
 
     /// Keys may have a UID in them.
@@ -104,12 +104,22 @@ impl Transcript {
 
     /// Entries are ordered by time, which is not the same everywhere.
     fn entries(&mut self, entries: &Value) -> Value {
-        let entries: Vec<Value> = entries.as_array().into_iter().flatten().map(|entry| self.normal(entry, "")).collect();
+        let entries: Vec<Value> =
+            entries.as_array().into_iter().flatten().map(|entry| self.normal(entry, "")).collect();
         let mut entries: Vec<(String, Value)> = entries
             .into_iter()
             .map(|entry| {
                 let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-                (format!("{} {} {} {}", text("operation"), text("manager"), text("subresource"), text("apiVersion")), entry)
+                (
+                    format!(
+                        "{} {} {} {}",
+                        text("operation"),
+                        text("manager"),
+                        text("subresource"),
+                        text("apiVersion")
+                    ),
+                    entry,
+                )
             })
             .collect();
         entries.sort_by(|a, b| a.0.cmp(&b.0));
@@ -132,7 +142,8 @@ fn without_controller(object: &Map<String, Value>) -> Map<String, Value> {
         }
     }
     if let Some(entries) = metadata.get_mut("managedFields").and_then(Value::as_array_mut) {
-        entries.retain(|entry| entry.get("manager").and_then(Value::as_str) != Some("kube-controller-manager"));
+        entries
+            .retain(|entry| entry.get("manager").and_then(Value::as_str) != Some("kube-controller-manager"));
     }
     object
 }
@@ -154,7 +165,8 @@ pub(crate) fn failure(status: &Value) -> Value {
             let mut short: Vec<String> = causes
                 .iter()
                 .map(|cause| {
-                    let text = |key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+                    let text =
+                        |key: &str| cause.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
                     let who = if code == 409 { text("message") } else { String::new() };
                     format!("{} {} {who}", text("reason"), text("field")).trim_end().to_owned()
                 })
@@ -187,13 +199,18 @@ mod tests {
         let lines = transcript.lines();
         assert_eq!(lines[0], lines[1]);
         assert_ne!(lines[0], lines[2]);
-        assert!(lines[0].contains("<namespace>") && lines[0].contains("<time>") && lines[0].contains("<uid-1>"));
+        assert!(
+            lines[0].contains("<namespace>") && lines[0].contains("<time>") && lines[0].contains("<uid-1>")
+        );
     }
 
     #[test]
     fn causes_are_compared_without_order_and_wording() {
         let status = json!({"code": 422, "reason": "Invalid", "message": "m", "details": {"causes": [
             {"reason": "B", "field": "y", "message": "1"}, {"reason": "A", "field": "x", "message": "2"}]}});
-        assert_eq!(failure(&status), json!({"code": 422, "reason": "Invalid", "details": {"causes": ["A x", "B y"]}}));
+        assert_eq!(
+            failure(&status),
+            json!({"code": 422, "reason": "Invalid", "details": {"causes": ["A x", "B y"]}})
+        );
     }
 }

@@ -96,7 +96,7 @@ mod tests {
         ClusterRules { namespace: "home".into(), secret_namespaces: SecretNamespaces::Only(names) }
     }
 
-    fn cluster(spec: Value) -> Cluster {
+    fn cluster(spec: &Value) -> Cluster {
         serde_json::from_value(json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "Cluster", "metadata": { "name": "a" }, "spec": spec,
         }))
@@ -104,7 +104,7 @@ mod tests {
     }
 
     fn secret_in(namespace: Option<&str>) -> Cluster {
-        cluster(json!({ "kubeconfig": { "secretRef": { "name": "s", "namespace": namespace } } }))
+        cluster(&json!({ "kubeconfig": { "secretRef": { "name": "s", "namespace": namespace } } }))
     }
 
     #[test]
@@ -129,7 +129,7 @@ mod tests {
         }
         let all = ClusterRules { namespace: "home".into(), secret_namespaces: SecretNamespaces::All };
         assert_eq!(all.judge(&secret_in(Some("any")), None), Verdict::Allow);
-        assert_eq!(rules(&[]).judge(&cluster(json!({ "inCluster": {} })), None), Verdict::Allow);
+        assert_eq!(rules(&[]).judge(&cluster(&json!({ "inCluster": {} })), None), Verdict::Allow);
         assert!(
             matches!(rules(&["b"]).judge(&secret_in(None), None), Verdict::Deny { .. }),
             "the default counts"
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn odd_settings_are_warned_about_once_they_are_made() {
         let odd = cluster(
-            json!({ "inCluster": {}, "suspend": true, "probe": { "interval": "2s", "timeout": "9s" } }),
+            &json!({ "inCluster": {}, "suspend": true, "probe": { "interval": "2s", "timeout": "9s" } }),
         );
         let Verdict::Warn(warnings) = rules(&[]).judge(&odd, None) else { panic!("no warning") };
         assert_eq!(warnings.len(), 3, "{warnings:?}");

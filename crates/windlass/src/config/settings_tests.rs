@@ -9,8 +9,8 @@ fn refused(layer: Layer) -> String {
     Settings::resolve(layer, &Surroundings::default()).unwrap_err().render(Paint::plain())
 }
 
-fn duration(text: &str) -> Option<Duration> {
-    Some(text.parse().unwrap())
+fn duration(text: &str) -> Duration {
+    text.parse().unwrap()
 }
 
 #[test]
@@ -60,10 +60,10 @@ fn settings_that_make_no_sense_are_refused_by_name() {
         ("shards", Layer { shards: Some(0), ..Layer::default() }),
         ("shards", Layer { shards: Some(257), ..Layer::default() }),
         ("kubeApiQps", Layer { kube_api_qps: Some(0), ..Layer::default() }),
-        ("leaseDuration", Layer { lease_duration: duration("1s"), ..Layer::default() }),
-        ("leaseDuration", Layer { lease_duration: duration("2500ms"), ..Layer::default() }),
-        ("leaseRenew", Layer { lease_renew: duration("5s"), ..Layer::default() }),
-        ("leaseRenew", Layer { lease_renew: duration("10ms"), ..Layer::default() }),
+        ("leaseDuration", Layer { lease_duration: Some(duration("1s")), ..Layer::default() }),
+        ("leaseDuration", Layer { lease_duration: Some(duration("2500ms")), ..Layer::default() }),
+        ("leaseRenew", Layer { lease_renew: Some(duration("5s")), ..Layer::default() }),
+        ("leaseRenew", Layer { lease_renew: Some(duration("10ms")), ..Layer::default() }),
         ("namespace", Layer { namespace: some("Not_A_Name"), ..Layer::default() }),
         ("identity", Layer { identity: some("-x"), ..Layer::default() }),
         ("identity", Layer { identity: some(""), ..Layer::default() }),
@@ -81,7 +81,7 @@ fn settings_that_make_no_sense_are_refused_by_name() {
 
 #[test]
 fn a_refusal_names_every_spelling_and_the_way_out() {
-    insta::assert_snapshot!(refused(Layer { lease_renew: duration("6s"), ..Layer::default() }), @r"
+    insta::assert_snapshot!(refused(Layer { lease_renew: Some(duration("6s")), ..Layer::default() }), @r"
     error: setting leaseRenew has to be between 100ms and 4s250ms with leaseDuration 10s
     hint: It is --lease-renew, WINDLASS_LEASE_RENEW or leaseRenew in the config file.
     hint: A holder that misses one renewal must not lose the Lease.

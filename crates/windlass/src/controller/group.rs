@@ -90,7 +90,7 @@ mod tests {
         });
         let late = cut.clone();
         group.spawn(async move {
-            tokio::time::sleep(Duration::from_secs(3600)).await;
+            tokio::time::sleep(Duration::from_hours(1)).await;
             late.store(false, Ordering::SeqCst);
         });
         let begin = tokio::time::Instant::now();

@@ -17,14 +17,41 @@ cases![
 ];
 
 async fn apply_keyed_lists_by_item(session: &Session) -> anyhow::Result<()> {
-    session.apply("one", "widgets/a", &widget("a", &json!({"ports": [{"port": 1, "name": "a"}]}))).await?.expect(201)?;
-    session.apply("two", "widgets/a", &widget("a", &json!({"ports": [{"port": 2, "name": "b"}, {"port": 1, "protocol": "UDP"}]}))).await?.expect(200)?;
-    session.apply("two", "widgets/a", &widget("a", &json!({"ports": [{"port": 1, "name": "c"}]}))).await?.refused(409, "Conflict")?;
+    session
+        .apply("one", "widgets/a", &widget("a", &json!({"ports": [{"port": 1, "name": "a"}]})))
+        .await?
+        .expect(201)?;
+    session
+        .apply(
+            "two",
+            "widgets/a",
+            &widget("a", &json!({"ports": [{"port": 2, "name": "b"}, {"port": 1, "protocol": "UDP"}]})),
+        )
+        .await?
+        .expect(200)?;
+    session
+        .apply("two", "widgets/a", &widget("a", &json!({"ports": [{"port": 1, "name": "c"}]})))
+        .await?
+        .refused(409, "Conflict")?;
     let left = session.apply("one", "widgets/a", &widget("a", &json!({}))).await?.expect(200)?;
     let ports = left.pointer("/spec/ports").and_then(|ports| ports.as_array()).map(Vec::len);
     ensure!(ports == Some(2), "{left}");
-    session.apply("two", "widgets/a", &widget("a", &json!({"ports": [{"port": 1, "protocol": "UDP", "name": "d"}]}))).await?.expect(200)?;
-    session.apply("three", "widgets/a?force=true", &widget("a", &json!({"ports": [{"port": 1, "protocol": "UDP", "name": "e"}]}))).await?.expect(200)?;
+    session
+        .apply(
+            "two",
+            "widgets/a",
+            &widget("a", &json!({"ports": [{"port": 1, "protocol": "UDP", "name": "d"}]})),
+        )
+        .await?
+        .expect(200)?;
+    session
+        .apply(
+            "three",
+            "widgets/a?force=true",
+            &widget("a", &json!({"ports": [{"port": 1, "protocol": "UDP", "name": "e"}]})),
+        )
+        .await?
+        .expect(200)?;
     session.apply("two", "widgets/a", &widget("a", &json!({}))).await?.expect(200)?;
     Ok(())
 }
@@ -52,10 +79,22 @@ async fn apply_sets_by_item(session: &Session) -> anyhow::Result<()> {
 }
 
 async fn apply_atomic_lists_and_maps_as_a_whole(session: &Session) -> anyhow::Result<()> {
-    session.apply("one", "widgets/a", &widget("a", &json!({"args": ["1"], "whole": {"a": "1"}}))).await?.expect(201)?;
-    session.apply("two", "widgets/a", &widget("a", &json!({"args": ["1", "2"]}))).await?.refused(409, "Conflict")?;
-    session.apply("two", "widgets/a", &widget("a", &json!({"whole": {"b": "1"}}))).await?.refused(409, "Conflict")?;
-    let taken = session.apply("two", "widgets/a?force=true", &widget("a", &json!({"args": ["2"], "whole": {"b": "1"}}))).await?.expect(200)?;
+    session
+        .apply("one", "widgets/a", &widget("a", &json!({"args": ["1"], "whole": {"a": "1"}})))
+        .await?
+        .expect(201)?;
+    session
+        .apply("two", "widgets/a", &widget("a", &json!({"args": ["1", "2"]})))
+        .await?
+        .refused(409, "Conflict")?;
+    session
+        .apply("two", "widgets/a", &widget("a", &json!({"whole": {"b": "1"}})))
+        .await?
+        .refused(409, "Conflict")?;
+    let taken = session
+        .apply("two", "widgets/a?force=true", &widget("a", &json!({"args": ["2"], "whole": {"b": "1"}})))
+        .await?
+        .expect(200)?;
     ensure!(taken["spec"]["whole"] == json!({"b": "1"}), "{taken}");
     session.apply("one", "widgets/a", &widget("a", &json!({}))).await?.expect(200)?;
     Ok(())
@@ -98,9 +137,29 @@ async fn apply_owner_references_by_uid(session: &Session) -> anyhow::Result<()> 
 }
 
 async fn apply_int_or_string_and_free_fields(session: &Session) -> anyhow::Result<()> {
-    session.apply("one", "widgets/a", &widget("a", &json!({"target": 80, "free": {"x": [1, {"y": 2}], "z": {"deep": {"er": true}}}}))).await?.expect(201)?;
-    session.apply("two", "widgets/a", &widget("a", &json!({"target": "http"}))).await?.refused(409, "Conflict")?;
-    session.apply("one", "widgets/a", &widget("a", &json!({"target": "http", "free": {"x": "now text", "z": {"deep": 1}}}))).await?.expect(200)?;
-    session.apply("two", "widgets/a", &widget("a", &json!({"free": {"z": {"deep": {"er": 2}}}}))).await?.refused(409, "Conflict")?;
+    session
+        .apply(
+            "one",
+            "widgets/a",
+            &widget("a", &json!({"target": 80, "free": {"x": [1, {"y": 2}], "z": {"deep": {"er": true}}}})),
+        )
+        .await?
+        .expect(201)?;
+    session
+        .apply("two", "widgets/a", &widget("a", &json!({"target": "http"})))
+        .await?
+        .refused(409, "Conflict")?;
+    session
+        .apply(
+            "one",
+            "widgets/a",
+            &widget("a", &json!({"target": "http", "free": {"x": "now text", "z": {"deep": 1}}})),
+        )
+        .await?
+        .expect(200)?;
+    session
+        .apply("two", "widgets/a", &widget("a", &json!({"free": {"z": {"deep": {"er": 2}}}})))
+        .await?
+        .refused(409, "Conflict")?;
     Ok(())
 }

@@ -43,12 +43,16 @@ async fn collect_in_the_foreground(session: &Session) -> anyhow::Result<()> {
     child["metadata"]["ownerReferences"] = json!([{"apiVersion": "contract.windlass.dev/v1", "kind": "Widget",
         "name": "owner", "uid": text(&owner, "/metadata/uid"), "blockOwnerDeletion": true}]);
     session.post("configmaps", &child).await?.expect(201)?;
-    let pending = session.delete("widgets/owner", &json!({"propagationPolicy": "Foreground"})).await?.expect(200)?;
+    let pending =
+        session.delete("widgets/owner", &json!({"propagationPolicy": "Foreground"})).await?.expect(200)?;
     ensure!(pending["metadata"]["finalizers"] == json!(["foregroundDeletion"]), "{pending}");
     let deleting = |reply: &super::super::Reply| !text(&reply.body, "/metadata/deletionTimestamp").is_empty();
     session.until("configmaps/child", "the child's deletion", deleting).await?;
     session.get("widgets/owner").await?.expect(200)?;
-    session.patch("merge", "configmaps/child", &json!({"metadata": {"finalizers": null}})).await?.expect(200)?;
+    session
+        .patch("merge", "configmaps/child", &json!({"metadata": {"finalizers": null}}))
+        .await?
+        .expect(200)?;
     session.until_gone("widgets/owner").await?;
     session.until_gone("configmaps/child").await?;
     Ok(())
@@ -84,7 +88,11 @@ async fn collect_only_when_all_owners_are_gone(session: &Session) -> anyhow::Res
     session.post("configmaps", &child).await?.expect(201)?;
     session.delete("widgets/one", &json!({})).await?.expect(200)?;
     let one_left = |reply: &super::super::Reply| {
-        reply.body.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|owners| owners.len() == 1)
+        reply
+            .body
+            .pointer("/metadata/ownerReferences")
+            .and_then(Value::as_array)
+            .is_some_and(|owners| owners.len() == 1)
     };
     let reply = session.until("configmaps/child", "the reference's removal", one_left).await?;
     ensure!(reply.code == 200);
@@ -106,7 +114,10 @@ async fn namespace_takes_its_contents_along(session: &Session) -> anyhow::Result
     let name = extra_namespace(session).await?;
     let inside = format!("/apis/contract.windlass.dev/v1/namespaces/{name}/widgets");
     session.unwritten(&http::Method::POST, &inside, Some(&widget("a", &json!({})))).await?.expect(201)?;
-    session.unwritten(&http::Method::DELETE, &format!("/api/v1/namespaces/{name}"), None).await?.expect(200)?;
+    session
+        .unwritten(&http::Method::DELETE, &format!("/api/v1/namespaces/{name}"), None)
+        .await?
+        .expect(200)?;
     session.until_gone(&format!("/api/v1/namespaces/{name}")).await?;
     session.until_gone(&format!("{inside}/a")).await?;
     Ok(())
@@ -118,14 +129,23 @@ async fn namespace_that_ends_takes_nothing_new(session: &Session) -> anyhow::Res
     let mut held = widget("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);
     session.unwritten(&http::Method::POST, &inside, Some(&held)).await?.expect(201)?;
-    let ending = session.unwritten(&http::Method::DELETE, &format!("/api/v1/namespaces/{name}"), None).await?.expect(200)?;
+    let ending = session
+        .unwritten(&http::Method::DELETE, &format!("/api/v1/namespaces/{name}"), None)
+        .await?
+        .expect(200)?;
     ensure!(text(&ending, "/status/phase") == "Terminating", "{ending}");
     let status = session.post(&inside, &widget("new", &json!({}))).await?.refused(403, "Forbidden")?;
     ensure!(text(&status, "/details/causes/0/reason") == "NamespaceTerminating", "{status}");
-    session.apply("one", &format!("{inside}/new"), &widget("new", &json!({}))).await?.refused(403, "Forbidden")?;
+    session
+        .apply("one", &format!("{inside}/new"), &widget("new", &json!({})))
+        .await?
+        .refused(403, "Forbidden")?;
     let deleting = |reply: &super::super::Reply| !text(&reply.body, "/metadata/deletionTimestamp").is_empty();
     session.until(&format!("{inside}/held"), "the deletion of what is inside", deleting).await?;
-    session.patch("merge", &format!("{inside}/held"), &json!({"metadata": {"finalizers": null}})).await?.expect(200)?;
+    session
+        .patch("merge", &format!("{inside}/held"), &json!({"metadata": {"finalizers": null}}))
+        .await?
+        .expect(200)?;
     session.until_gone(&format!("/api/v1/namespaces/{name}")).await?;
     Ok(())
 }
@@ -134,6 +154,9 @@ async fn namespace_has_a_label_and_a_phase(session: &Session) -> anyhow::Result<
     let name = &session.namespace;
     let read = session.get(&format!("/api/v1/namespaces/{name}")).await?.expect(200)?;
     ensure!(text(&read, "/metadata/labels/kubernetes.io~1metadata.name") == *name, "{read}");
-    ensure!(text(&read, "/status/phase") == "Active" && read["spec"]["finalizers"] == json!(["kubernetes"]), "{read}");
+    ensure!(
+        text(&read, "/status/phase") == "Active" && read["spec"]["finalizers"] == json!(["kubernetes"]),
+        "{read}"
+    );
     Ok(())
 }

@@ -31,9 +31,14 @@ async fn create_fills_in_metadata(session: &Session) -> anyhow::Result<()> {
     object["metadata"]["labels"] = json!({"x": "y"});
     object["metadata"]["generation"] = json!(7);
     let made = session.post("configmaps", &object).await?.expect(201)?;
-    ensure!(!text(&made, "/metadata/uid").is_empty() && !text(&made, "/metadata/creationTimestamp").is_empty());
-    ensure!(made.pointer("/metadata/managedFields/0/fieldsV1") == Some(&json!({
-        "f:data": {".": {}, "f:k": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}})));
+    ensure!(
+        !text(&made, "/metadata/uid").is_empty() && !text(&made, "/metadata/creationTimestamp").is_empty()
+    );
+    ensure!(
+        made.pointer("/metadata/managedFields/0/fieldsV1")
+            == Some(&json!({
+        "f:data": {".": {}, "f:k": {}}, "f:metadata": {"f:labels": {".": {}, "f:x": {}}}}))
+    );
     let read = session.get("configmaps/a").await?.expect(200)?;
     ensure!(read == made, "{read} != {made}");
     let made = session.post("widgets", &widget("a", &json!({"size": 1}))).await?.expect(201)?;
@@ -43,7 +48,10 @@ async fn create_fills_in_metadata(session: &Session) -> anyhow::Result<()> {
 
 async fn create_twice_already_exists(session: &Session) -> anyhow::Result<()> {
     session.post("configmaps", &config_map("a", &json!({}))).await?.expect(201)?;
-    let status = session.post("configmaps", &config_map("a", &json!({"k": "v"}))).await?.refused(409, "AlreadyExists")?;
+    let status = session
+        .post("configmaps", &config_map("a", &json!({"k": "v"})))
+        .await?
+        .refused(409, "AlreadyExists")?;
     ensure!(text(&status, "/details/name") == "a" && text(&status, "/details/kind") == "configmaps");
     session.post("widgets", &widget("a", &json!({}))).await?.expect(201)?;
     let status = session.post("widgets", &widget("a", &json!({}))).await?.refused(409, "AlreadyExists")?;
@@ -110,17 +118,22 @@ async fn create_with_a_version(session: &Session) -> anyhow::Result<()> {
 
 async fn create_with_invalid_metadata(session: &Session) -> anyhow::Result<()> {
     for name in ["Upper", "a_b", "-a", "a."] {
-        let status = session.post("configmaps", &config_map(name, &json!({}))).await?.refused(422, "Invalid")?;
+        let status =
+            session.post("configmaps", &config_map(name, &json!({}))).await?.refused(422, "Invalid")?;
         ensure!(causes(&status)[0].1 == "metadata.name", "{status}");
     }
     let mut object = config_map("a", &json!({}));
     object["metadata"]["labels"] = json!({"x": "not a label"});
     let status = session.post("configmaps", &object).await?.refused(422, "Invalid")?;
     ensure!(causes(&status) == [("FieldValueInvalid".into(), "metadata.labels".into())], "{status}");
-    let status = session.post("configmaps", &config_map("a", &json!({"not a key": ""}))).await?.refused(422, "Invalid")?;
+    let status = session
+        .post("configmaps", &config_map("a", &json!({"not a key": ""})))
+        .await?
+        .refused(422, "Invalid")?;
     ensure!(causes(&status) == [("FieldValueInvalid".into(), "data[not a key]".into())], "{status}");
     let mut object = config_map("a", &json!({}));
-    object["metadata"]["ownerReferences"] = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": ""}]);
+    object["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": ""}]);
     session.post("configmaps", &object).await?.refused(422, "Invalid")?;
     Ok(())
 }
@@ -140,8 +153,14 @@ async fn create_with_an_unknown_field(session: &Session) -> anyhow::Result<()> {
     ensure!(reply.warnings.iter().any(|warning| warning.contains("colour")), "{reply:?}");
     ensure!(reply.expect(201)?.get("colour").is_none());
     session.post("configmaps?fieldValidation=Strict", &object).await?.refused(400, "BadRequest")?;
-    session.post("widgets?fieldValidation=Strict", &widget("a", &json!({"colour": "red"}))).await?.refused(400, "BadRequest")?;
-    let made = session.post("widgets?fieldValidation=Ignore", &widget("a", &json!({"colour": "red"}))).await?.expect(201)?;
+    session
+        .post("widgets?fieldValidation=Strict", &widget("a", &json!({"colour": "red"})))
+        .await?
+        .refused(400, "BadRequest")?;
+    let made = session
+        .post("widgets?fieldValidation=Ignore", &widget("a", &json!({"colour": "red"})))
+        .await?
+        .expect(201)?;
     ensure!(made.pointer("/spec/colour").is_none());
     Ok(())
 }
@@ -153,7 +172,8 @@ async fn create_with_a_wrong_type(session: &Session) -> anyhow::Result<()> {
 }
 
 async fn create_dry_run(session: &Session) -> anyhow::Result<()> {
-    let made = session.post("configmaps?dryRun=All", &config_map("a", &json!({"k": "v"}))).await?.expect(201)?;
+    let made =
+        session.post("configmaps?dryRun=All", &config_map("a", &json!({"k": "v"}))).await?.expect(201)?;
     ensure!(!text(&made, "/metadata/uid").is_empty() && text(&made, "/metadata/resourceVersion").is_empty());
     session.get("configmaps/a").await?.refused(404, "NotFound")?;
     Ok(())
@@ -191,7 +211,10 @@ async fn event_is_one_object_in_two_groups(session: &Session) -> anyhow::Result<
     let namespace = &session.namespace;
     let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
     session.unwritten(&Method::POST, &path, Some(&event)).await?.expect(201)?;
-    let read = session.unwritten(&Method::GET, &format!("/api/v1/namespaces/{namespace}/events/a"), None).await?.expect(200)?;
+    let read = session
+        .unwritten(&Method::GET, &format!("/api/v1/namespaces/{namespace}/events/a"), None)
+        .await?
+        .expect(200)?;
     ensure!(text(&read, "/message") == "hello" && text(&read, "/involvedObject/name") == "a", "{read}");
     Ok(())
 }
@@ -200,7 +223,13 @@ async fn get_of_what_is_not_there(session: &Session) -> anyhow::Result<()> {
     let status = session.get("configmaps/a").await?.refused(404, "NotFound")?;
     ensure!(text(&status, "/details/kind") == "configmaps" && text(&status, "/details/name") == "a");
     session.get("widgets/a").await?.refused(404, "NotFound")?;
-    for path in ["things/a", "/apis/no.such.group/v1/things", "/apis/contract.windlass.dev/v1/things", "/apis/contract.windlass.dev/v1alpha1/widgets", "/apis/apps/v7/deployments"] {
+    for path in [
+        "things/a",
+        "/apis/no.such.group/v1/things",
+        "/apis/contract.windlass.dev/v1/things",
+        "/apis/contract.windlass.dev/v1alpha1/widgets",
+        "/apis/apps/v7/deployments",
+    ] {
         let reply = session.get(path).await?;
         ensure!(reply.code == 404, "{path}: {reply:?}");
     }

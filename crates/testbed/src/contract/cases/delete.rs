@@ -27,7 +27,10 @@ fn with_finalizers(mut object: Value, finalizers: &[&str]) -> Value {
 async fn delete_answers_with_a_status(session: &Session) -> anyhow::Result<()> {
     session.post("configmaps", &config_map("a", &json!({}))).await?.expect(201)?;
     let status = session.delete("configmaps/a", &json!({})).await?.expect(200)?;
-    ensure!(text(&status, "/status") == "Success" && text(&status, "/details/kind") == "configmaps", "{status}");
+    ensure!(
+        text(&status, "/status") == "Success" && text(&status, "/details/kind") == "configmaps",
+        "{status}"
+    );
     session.get("configmaps/a").await?.refused(404, "NotFound")?;
     session.post("widgets", &widget("a", &json!({}))).await?.expect(201)?;
     session.delete("widgets/a", &json!({})).await?.expect(200)?;
@@ -38,8 +41,14 @@ async fn delete_with_preconditions(session: &Session) -> anyhow::Result<()> {
     let made = session.post("configmaps", &config_map("a", &json!({}))).await?.expect(201)?;
     let (uid, version) = (text(&made, "/metadata/uid"), text(&made, "/metadata/resourceVersion"));
     let other = "00000000-0000-0000-0000-000000000000";
-    session.delete("configmaps/a", &json!({"preconditions": {"uid": other}})).await?.refused(409, "Conflict")?;
-    session.delete("configmaps/a", &json!({"preconditions": {"resourceVersion": "1"}})).await?.refused(409, "Conflict")?;
+    session
+        .delete("configmaps/a", &json!({"preconditions": {"uid": other}}))
+        .await?
+        .refused(409, "Conflict")?;
+    session
+        .delete("configmaps/a", &json!({"preconditions": {"resourceVersion": "1"}}))
+        .await?
+        .refused(409, "Conflict")?;
     session.patch("merge", "configmaps/a", &json!({"data": {"k": "v"}})).await?.expect(200)?;
     let stale = json!({"preconditions": {"uid": uid, "resourceVersion": version}});
     session.delete("configmaps/a", &stale).await?.refused(409, "Conflict")?;
@@ -50,15 +59,24 @@ async fn delete_with_preconditions(session: &Session) -> anyhow::Result<()> {
 }
 
 async fn delete_waits_for_finalizers(session: &Session) -> anyhow::Result<()> {
-    for (path, object) in [("configmaps", config_map("a", &json!({}))), ("widgets", widget("a", &json!({"size": 1})))] {
+    for (path, object) in
+        [("configmaps", config_map("a", &json!({}))), ("widgets", widget("a", &json!({"size": 1})))]
+    {
         let object = with_finalizers(object, &["example.com/one", "example.com/two"]);
         session.post(path, &object).await?.expect(201)?;
         let one = format!("{path}/a");
         let pending = session.delete(&one, &json!({})).await?.expect(200)?;
         ensure!(!text(&pending, "/metadata/deletionTimestamp").is_empty(), "{pending}");
-        session.patch("merge", &one, &json!({"metadata": {"finalizers": ["example.com/two"]}})).await?.expect(200)?;
-        session.patch("merge", &one, &json!({"metadata": {"deletionTimestamp": null, "labels": {"x": "y"}}})).await?.expect(200)?;
-        let last = session.patch("merge", &one, &json!({"metadata": {"finalizers": null}})).await?.expect(200)?;
+        session
+            .patch("merge", &one, &json!({"metadata": {"finalizers": ["example.com/two"]}}))
+            .await?
+            .expect(200)?;
+        session
+            .patch("merge", &one, &json!({"metadata": {"deletionTimestamp": null, "labels": {"x": "y"}}}))
+            .await?
+            .expect(200)?;
+        let last =
+            session.patch("merge", &one, &json!({"metadata": {"finalizers": null}})).await?.expect(200)?;
         ensure!(last.pointer("/metadata/finalizers").is_none(), "{last}");
         session.get(&one).await?.refused(404, "NotFound")?;
     }
@@ -66,18 +84,27 @@ async fn delete_waits_for_finalizers(session: &Session) -> anyhow::Result<()> {
 }
 
 async fn delete_refuses_new_finalizers(session: &Session) -> anyhow::Result<()> {
-    session.post("configmaps", &with_finalizers(config_map("a", &json!({})), &["example.com/one"])).await?.expect(201)?;
+    session
+        .post("configmaps", &with_finalizers(config_map("a", &json!({})), &["example.com/one"]))
+        .await?
+        .expect(201)?;
     session.delete("configmaps/a", &json!({})).await?.expect(200)?;
     let patch = json!({"metadata": {"finalizers": ["example.com/one", "example.com/two"]}});
     let status = session.patch("merge", "configmaps/a", &patch).await?.refused(422, "Invalid")?;
     ensure!(causes(&status)[0] == ("FieldValueForbidden".into(), "metadata.finalizers".into()), "{status}");
-    session.apply("one", "configmaps/a", &with_finalizers(config_map("a", &json!({})), &["example.com/two"])).await?.refused(422, "Invalid")?;
+    session
+        .apply("one", "configmaps/a", &with_finalizers(config_map("a", &json!({})), &["example.com/two"]))
+        .await?
+        .refused(422, "Invalid")?;
     session.patch("merge", "configmaps/a", &json!({"metadata": {"finalizers": null}})).await?.expect(200)?;
     Ok(())
 }
 
 async fn delete_again_while_pending(session: &Session) -> anyhow::Result<()> {
-    session.post("widgets", &with_finalizers(widget("a", &json!({})), &["example.com/one"])).await?.expect(201)?;
+    session
+        .post("widgets", &with_finalizers(widget("a", &json!({})), &["example.com/one"]))
+        .await?
+        .expect(201)?;
     let first = session.delete("widgets/a", &json!({})).await?.expect(200)?;
     let second = session.delete("widgets/a", &json!({})).await?.expect(200)?;
     ensure!(first == second, "{first} != {second}");
@@ -112,7 +139,10 @@ async fn delete_collection_by_label(session: &Session) -> anyhow::Result<()> {
     }
     session.request(Method::DELETE, "widgets?labelSelector=colour%3Dred", &[], None).await?.expect(200)?;
     let left = session.get("widgets").await?.expect(200)?;
-    ensure!(left.pointer("/items/0/metadata/name") == Some(&json!("b")) && left.pointer("/items/1").is_none(), "{left}");
+    ensure!(
+        left.pointer("/items/0/metadata/name") == Some(&json!("b")) && left.pointer("/items/1").is_none(),
+        "{left}"
+    );
     Ok(())
 }
 
@@ -123,6 +153,9 @@ async fn delete_and_create_again_has_a_new_uid(session: &Session) -> anyhow::Res
     ensure!(text(&first, "/metadata/uid") != text(&second, "/metadata/uid"));
     session.put("configmaps/a", &first).await?.refused(409, "Conflict")?;
     let uid = text(&first, "/metadata/uid");
-    session.delete("configmaps/a", &json!({"preconditions": {"uid": uid}})).await?.refused(409, "Conflict")?;
+    session
+        .delete("configmaps/a", &json!({"preconditions": {"uid": uid}}))
+        .await?
+        .refused(409, "Conflict")?;
     Ok(())
 }

@@ -30,14 +30,20 @@ async fn discover_aggregated(session: &Session) -> anyhow::Result<()> {
     ensure!(served == ["v1", "v1beta1"], "{served:?}");
     let widgets = find(group, "/versions/0/resources", "/resource", "widgets")?;
     ensure!(text(widgets, "/scope") == "Namespaced" && text(widgets, "/singularResource") == "widget");
-    ensure!(widgets["responseKind"] == json!({"group": "contract.windlass.dev", "version": "v1", "kind": "Widget"}));
+    ensure!(
+        widgets["responseKind"]
+            == json!({"group": "contract.windlass.dev", "version": "v1", "kind": "Widget"})
+    );
     ensure!(widgets["shortNames"] == json!(["wg"]) && widgets["categories"] == json!(["contract"]));
     let mut verbs: Vec<String> = serde_json::from_value(widgets["verbs"].clone())?;
     verbs.sort();
     ensure!(verbs == ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]);
     find(widgets, "/subresources", "/subresource", "status")?;
     let scale = find(widgets, "/subresources", "/subresource", "scale")?;
-    ensure!(scale["responseKind"] == json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}), "{scale}");
+    ensure!(
+        scale["responseKind"] == json!({"group": "autoscaling", "version": "v1", "kind": "Scale"}),
+        "{scale}"
+    );
     let gadgets = find(group, "/versions/0/resources", "/resource", "gadgets")?;
     ensure!(text(gadgets, "/scope") == "Cluster");
     let core = read(session, "/api", accept).await?;
@@ -53,7 +59,10 @@ async fn discover_by_group(session: &Session) -> anyhow::Result<()> {
     let group = find(&groups, "/groups", "/name", "contract.windlass.dev")?;
     ensure!(text(group, "/preferredVersion/version") == "v1");
     let group = read(session, "/apis/contract.windlass.dev", json).await?;
-    ensure!(text(&group, "/kind") == "APIGroup" && text(&group, "/preferredVersion/groupVersion") == "contract.windlass.dev/v1");
+    ensure!(
+        text(&group, "/kind") == "APIGroup"
+            && text(&group, "/preferredVersion/groupVersion") == "contract.windlass.dev/v1"
+    );
     let resources = read(session, "/apis/contract.windlass.dev/v1", json).await?;
     let widgets = find(&resources, "/resources", "/name", "widgets")?;
     ensure!(widgets["namespaced"] == true && text(widgets, "/kind") == "Widget");

@@ -73,14 +73,22 @@ async fn list_by_fields(session: &Session) -> anyhow::Result<()> {
     ensure!(names(&list) == ["a"]);
     let list = session.get("widgets?fieldSelector=metadata.name!%3Da").await?.expect(200)?;
     ensure!(names(&list) == ["b", "c", "d"]);
-    let path = format!("/apis/contract.windlass.dev/v1/widgets?fieldSelector=metadata.namespace%3D{}", session.namespace);
+    let path = format!(
+        "/apis/contract.windlass.dev/v1/widgets?fieldSelector=metadata.namespace%3D{}",
+        session.namespace
+    );
     let list = session.get(&path).await?.expect(200)?;
     ensure!(names(&list).len() == 4);
     Ok(())
 }
 
 async fn list_with_bad_selectors(session: &Session) -> anyhow::Result<()> {
-    for query in ["labelSelector=a%3Db%3Dc", "labelSelector=a%20in%20b", "fieldSelector=spec.size%3D1", "fieldSelector=nonsense"] {
+    for query in [
+        "labelSelector=a%3Db%3Dc",
+        "labelSelector=a%20in%20b",
+        "fieldSelector=spec.size%3D1",
+        "fieldSelector=nonsense",
+    ] {
         session.get(&format!("widgets?{query}")).await?.refused(400, "BadRequest")?;
     }
     session.get("widgets?continue=nonsense&limit=1").await?.refused(400, "BadRequest")?;
@@ -100,7 +108,10 @@ async fn list_in_pages_is_consistent(session: &Session) -> anyhow::Result<()> {
     let mut token = text(&first, "/metadata/continue");
     let mut versions = vec![text(&first, "/metadata/resourceVersion")];
     while !token.is_empty() {
-        let path = format!("/apis/contract.windlass.dev/v1/namespaces/{}/widgets?limit=2&continue={token}", session.namespace);
+        let path = format!(
+            "/apis/contract.windlass.dev/v1/namespaces/{}/widgets?limit=2&continue={token}",
+            session.namespace
+        );
         let page = session.page(&path).await?.expect(200)?;
         seen.extend(names(&page));
         ensure!(page.pointer("/items/1/spec/size").is_none(), "{page}");
@@ -111,7 +122,10 @@ async fn list_in_pages_is_consistent(session: &Session) -> anyhow::Result<()> {
     versions.dedup();
     ensure!(versions.len() == 1, "{versions:?}");
     let labelled = session.get("widgets?limit=1&labelSelector=!colour").await?.expect(200)?;
-    ensure!(labelled["metadata"].get("remainingItemCount").is_none() && !text(&labelled, "/metadata/continue").is_empty());
+    ensure!(
+        labelled["metadata"].get("remainingItemCount").is_none()
+            && !text(&labelled, "/metadata/continue").is_empty()
+    );
     Ok(())
 }
 
@@ -119,15 +133,21 @@ async fn list_from_any_version(session: &Session) -> anyhow::Result<()> {
     for name in ["a", "b"] {
         session.post("widgets", &widget(name, &json!({}))).await?.expect(201)?;
     }
-    let last = session.get("widgets").await?.expect(200)?;
-    let version = text(&last, "/metadata/resourceVersion");
+    let current = session.get("widgets").await?.expect(200)?;
+    let version = text(&current, "/metadata/resourceVersion");
     session.replace(&format!("resourceVersion={version}"), "resourceVersion=<asked>");
-    let list = session.get(&format!("widgets?resourceVersion={version}&resourceVersionMatch=NotOlderThan")).await?.expect(200)?;
+    let list = session
+        .get(&format!("widgets?resourceVersion={version}&resourceVersionMatch=NotOlderThan"))
+        .await?
+        .expect(200)?;
     ensure!(names(&list) == ["a", "b"]);
     let cached = session.get("widgets?resourceVersion=0").await?.expect(200)?;
     ensure!(names(&cached) == ["a", "b"]);
     session.delete("widgets/a", &json!({})).await?.expect(200)?;
-    let exact = session.get(&format!("widgets?resourceVersion={version}&resourceVersionMatch=Exact")).await?.expect(200)?;
+    let exact = session
+        .get(&format!("widgets?resourceVersion={version}&resourceVersionMatch=Exact"))
+        .await?
+        .expect(200)?;
     ensure!(names(&exact) == ["a", "b"], "{exact}");
     Ok(())
 }
@@ -138,7 +158,10 @@ async fn list_of_metadata_only(session: &Session) -> anyhow::Result<()> {
     session.post("widgets", &object).await?.expect(201)?;
     let accept = [("accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")];
     let list = session.request(Method::GET, "widgets", &accept, None).await?.expect(200)?;
-    ensure!(text(&list, "/kind") == "PartialObjectMetadataList" && list.pointer("/items/0/spec").is_none(), "{list}");
+    ensure!(
+        text(&list, "/kind") == "PartialObjectMetadataList" && list.pointer("/items/0/spec").is_none(),
+        "{list}"
+    );
     ensure!(text(&list, "/items/0/metadata/labels/x") == "y");
     let accept = [("accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")];
     let one = session.request(Method::GET, "widgets/a", &accept, None).await?.expect(200)?;
@@ -146,7 +169,10 @@ async fn list_of_metadata_only(session: &Session) -> anyhow::Result<()> {
     let missing = session.request(Method::GET, "widgets/b", &accept, None).await?;
     missing.refused(404, "NotFound")?;
     let headers = [accept[0], ("content-type", "application/merge-patch+json")];
-    let patched = session.request(Method::PATCH, "widgets/a", &headers, Some(&json!({"spec": {"size": 2}}))).await?.expect(200)?;
+    let patched = session
+        .request(Method::PATCH, "widgets/a", &headers, Some(&json!({"spec": {"size": 2}})))
+        .await?
+        .expect(200)?;
     ensure!(text(&patched, "/kind") == "PartialObjectMetadata", "{patched}");
     Ok(())
 }

@@ -44,7 +44,7 @@ pub fn all() -> Vec<Case> {
     all.into_iter().flatten().collect()
 }
 
-/// A ConfigMap, without the field when there is no data.
+/// A `ConfigMap`, without the field when there is no data.
 fn config_map(name: &str, data: &serde_json::Value) -> serde_json::Value {
     let mut object = serde_json::json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
     if *data != serde_json::json!({}) {

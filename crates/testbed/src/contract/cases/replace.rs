@@ -20,10 +20,9 @@ cases![
 ];
 
 async fn replace_with_a_stale_version_conflicts(session: &Session) -> anyhow::Result<()> {
-    for (path, object) in [
-        ("configmaps", config_map("a", &json!({"k": "1"}))),
-        ("widgets", widget("a", &json!({"size": 1}))),
-    ] {
+    for (path, object) in
+        [("configmaps", config_map("a", &json!({"k": "1"}))), ("widgets", widget("a", &json!({"size": 1})))]
+    {
         let first = session.post(path, &object).await?.expect(201)?;
         let one = format!("{path}/a");
         let mut second = first.clone();
@@ -40,16 +39,16 @@ async fn replace_without_a_version(session: &Session) -> anyhow::Result<()> {
     let changed = session.put("configmaps/a", &config_map("a", &json!({"k": "2"}))).await?.expect(200)?;
     ensure!(text(&changed, "/data/k") == "2");
     session.post("widgets", &widget("a", &json!({"size": 1}))).await?.expect(201)?;
-    let status = session.put("widgets/a", &widget("a", &json!({"size": 2}))).await?.refused(422, "Invalid")?;
+    let status =
+        session.put("widgets/a", &widget("a", &json!({"size": 2}))).await?.refused(422, "Invalid")?;
     ensure!(causes(&status) == [("FieldValueInvalid".into(), "metadata.resourceVersion".into())], "{status}");
     Ok(())
 }
 
 async fn replace_that_changes_nothing(session: &Session) -> anyhow::Result<()> {
-    for (path, object) in [
-        ("configmaps", config_map("a", &json!({"k": "1"}))),
-        ("widgets", widget("a", &json!({"size": 1}))),
-    ] {
+    for (path, object) in
+        [("configmaps", config_map("a", &json!({"k": "1"}))), ("widgets", widget("a", &json!({"size": 1})))]
+    {
         let made = session.post(path, &object).await?.expect(201)?;
         let same = session.put(&format!("{path}/a"), &made).await?.expect(200)?;
         ensure!(same == made, "{same} != {made}");
@@ -81,7 +80,8 @@ async fn replace_with_a_mismatched_name(session: &Session) -> anyhow::Result<()>
 }
 
 async fn replace_moves_ownership_of_changed_fields(session: &Session) -> anyhow::Result<()> {
-    let made = session.post("configmaps", &config_map("a", &json!({"k": "1", "l": "1"}))).await?.expect(201)?;
+    let made =
+        session.post("configmaps", &config_map("a", &json!({"k": "1", "l": "1"}))).await?.expect(201)?;
     let mut next = made.clone();
     next["data"] = json!({"k": "1", "l": "2", "m": "3"});
     let next = session.put("configmaps/a?fieldManager=second", &next).await?.expect(200)?;
@@ -89,7 +89,10 @@ async fn replace_moves_ownership_of_changed_fields(session: &Session) -> anyhow:
     last["data"] = json!({"m": "4"});
     last["metadata"]["annotations"] = json!({"n": "5"});
     session.put("configmaps/a?fieldManager=third", &last).await?.expect(200)?;
-    let made = session.post("widgets", &widget("a", &json!({"size": 1, "ports": [{"port": 1}], "tags": ["x"]}))).await?.expect(201)?;
+    let made = session
+        .post("widgets", &widget("a", &json!({"size": 1, "ports": [{"port": 1}], "tags": ["x"]})))
+        .await?
+        .expect(201)?;
     let mut next = made.clone();
     next["spec"]["ports"] = json!([{"port": 1, "name": "one", "protocol": "TCP"}, {"port": 2}]);
     next["spec"]["tags"] = json!(["y"]);
@@ -117,7 +120,8 @@ async fn replace_without_managed_fields_keeps_them(session: &Session) -> anyhow:
     let dropped = session.put("configmaps/a", &object).await?.expect(200)?;
     ensure!(dropped.pointer("/metadata/managedFields").is_none(), "{dropped}");
     session.patch("merge", "configmaps/a", &json!({"data": {"l": "2"}})).await?.expect(200)?;
-    let applied = session.apply("applier", "configmaps/a", &config_map("a", &json!({"m": "3"}))).await?.expect(200)?;
+    let applied =
+        session.apply("applier", "configmaps/a", &config_map("a", &json!({"m": "3"}))).await?.expect(200)?;
     ensure!(text(&applied, "/metadata/managedFields/1/manager") == "before-first-apply", "{applied}");
     Ok(())
 }
@@ -126,7 +130,10 @@ async fn replace_of_immutable_fields(session: &Session) -> anyhow::Result<()> {
     let mut object = config_map("a", &json!({"k": "1"}));
     object["immutable"] = json!(true);
     session.post("configmaps", &object).await?.expect(201)?;
-    let status = session.patch("merge", "configmaps/a", &json!({"data": {"k": "2"}})).await?.refused(422, "Invalid")?;
+    let status = session
+        .patch("merge", "configmaps/a", &json!({"data": {"k": "2"}}))
+        .await?
+        .refused(422, "Invalid")?;
     ensure!(causes(&status) == [("FieldValueForbidden".into(), "data".into())], "{status}");
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}, "type": "x/y"});
     session.post("secrets", &secret).await?.expect(201)?;

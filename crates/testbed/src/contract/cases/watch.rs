@@ -35,7 +35,10 @@ async fn watch_goes_on_from_a_list(session: &Session) -> anyhow::Result<()> {
     ensure!(watch.expect("MODIFIED").await? == changed);
     session.delete("widgets/a", &json!({})).await?.expect(200)?;
     let gone = watch.expect("DELETED").await?;
-    ensure!(gone["spec"]["size"] == 2 && text(&gone, "/metadata/resourceVersion") != text(&changed, "/metadata/resourceVersion"));
+    ensure!(
+        gone["spec"]["size"] == 2
+            && text(&gone, "/metadata/resourceVersion") != text(&changed, "/metadata/resourceVersion")
+    );
     Ok(())
 }
 
@@ -45,7 +48,10 @@ async fn watch_from_the_beginning(session: &Session) -> anyhow::Result<()> {
     }
     for query in ["", "?resourceVersion=0"] {
         let mut watch = session.watch(&format!("widgets{query}")).await?;
-        let mut names = vec![text(&watch.expect("ADDED").await?, "/metadata/name"), text(&watch.expect("ADDED").await?, "/metadata/name")];
+        let mut names = vec![
+            text(&watch.expect("ADDED").await?, "/metadata/name"),
+            text(&watch.expect("ADDED").await?, "/metadata/name"),
+        ];
         names.sort();
         ensure!(names == ["a", "b"]);
     }
@@ -54,7 +60,8 @@ async fn watch_from_the_beginning(session: &Session) -> anyhow::Result<()> {
 
 async fn watch_by_label_shows_coming_and_going(session: &Session) -> anyhow::Result<()> {
     let version = version_of_list(session).await?;
-    let mut watch = session.watch(&format!("widgets?labelSelector=on%3Dyes&resourceVersion={version}")).await?;
+    let mut watch =
+        session.watch(&format!("widgets?labelSelector=on%3Dyes&resourceVersion={version}")).await?;
     session.post("widgets", &widget("a", &json!({}))).await?.expect(201)?;
     let label = |value: Value| json!({"metadata": {"labels": {"on": value}}});
     session.patch("merge", "widgets/a", &label(json!("yes"))).await?.expect(200)?;
@@ -75,7 +82,8 @@ async fn watch_by_label_shows_coming_and_going(session: &Session) -> anyhow::Res
 
 async fn watch_by_name(session: &Session) -> anyhow::Result<()> {
     let version = version_of_list(session).await?;
-    let mut watch = session.watch(&format!("widgets?fieldSelector=metadata.name%3Db&resourceVersion={version}")).await?;
+    let mut watch =
+        session.watch(&format!("widgets?fieldSelector=metadata.name%3Db&resourceVersion={version}")).await?;
     for name in ["a", "b"] {
         session.post("widgets", &widget(name, &json!({}))).await?.expect(201)?;
     }
@@ -165,7 +173,8 @@ async fn watch_resumes_from_any_event(session: &Session) -> anyhow::Result<()> {
     let made = session.post("widgets", &widget("a", &json!({"size": 1}))).await?.expect(201)?;
     let mut versions = vec![text(&made, "/metadata/resourceVersion")];
     for size in 2..5 {
-        let next = session.patch("merge", "widgets/a", &json!({"spec": {"size": size}})).await?.expect(200)?;
+        let next =
+            session.patch("merge", "widgets/a", &json!({"spec": {"size": size}})).await?.expect(200)?;
         versions.push(text(&next, "/metadata/resourceVersion"));
     }
     for (index, version) in versions.iter().take(3).enumerate() {

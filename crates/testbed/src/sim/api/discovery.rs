@@ -9,9 +9,12 @@ use super::kinds::{Registry, Resource, Version};
 const VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 
+/// Resources of one version of a group.
+type Served<'a> = Vec<(&'a Resource, &'a Version)>;
+
 /// Served versions of a group, most preferred first, each with its resources.
-fn groups(registry: &Registry) -> BTreeMap<&str, Vec<(String, Vec<(&Resource, &Version)>)>> {
-    let mut groups: BTreeMap<&str, BTreeMap<String, Vec<(&Resource, &Version)>>> = BTreeMap::new();
+fn groups(registry: &Registry) -> BTreeMap<&str, Vec<(String, Served<'_>)>> {
+    let mut groups: BTreeMap<&str, BTreeMap<String, Served<'_>>> = BTreeMap::new();
     for resource in registry.values() {
         for version in resource.versions.iter().filter(|version| version.served) {
             let versions = groups.entry(&resource.key.group).or_default();
@@ -58,8 +61,10 @@ pub(super) fn aggregated(registry: &Registry, core: bool) -> Value {
             let versions: Vec<Value> = versions
                 .into_iter()
                 .map(|(name, resources)| {
-                    let resources: Vec<Value> =
-                        resources.into_iter().map(|(resource, version)| aggregated_resource(resource, version)).collect();
+                    let resources: Vec<Value> = resources
+                        .into_iter()
+                        .map(|(resource, version)| aggregated_resource(resource, version))
+                        .collect();
                     json!({"version": name, "resources": resources, "freshness": "Current"})
                 })
                 .collect();
@@ -112,7 +117,11 @@ pub(super) fn core_versions() -> Value {
 
 /// `/apis`.
 pub(super) fn group_list(registry: &Registry) -> Value {
-    let all: Vec<Value> = groups(registry).into_iter().filter(|(name, _)| !name.is_empty()).map(|(name, versions)| group_json(name, &versions)).collect();
+    let all: Vec<Value> = groups(registry)
+        .into_iter()
+        .filter(|(name, _)| !name.is_empty())
+        .map(|(name, versions)| group_json(name, &versions))
+        .collect();
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": all})
 }
 
@@ -127,7 +136,7 @@ pub(super) fn group(registry: &Registry, name: &str) -> Option<Value> {
     Some(group)
 }
 
-fn group_json(name: &str, versions: &[(String, Vec<(&Resource, &Version)>)]) -> Value {
+fn group_json(name: &str, versions: &[(String, Served<'_>)]) -> Value {
     let all: Vec<Value> = versions
         .iter()
         .map(|(version, _)| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
@@ -165,7 +174,9 @@ pub(super) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
         }
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    Some(json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list}))
+    Some(
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list}),
+    )
 }
 
 /// `/version`.

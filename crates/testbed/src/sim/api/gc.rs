@@ -35,7 +35,11 @@ fn log(state: &mut State, verb: &str, key: &ObjectKey, uid: &str) {
         user: None,
         verb: verb.into(),
         group: key.resource.group.clone(),
-        version: state.registry.get(&key.resource).map(|found| found.storage_version.clone()).unwrap_or_default(),
+        version: state
+            .registry
+            .get(&key.resource)
+            .map(|found| found.storage_version.clone())
+            .unwrap_or_default(),
         resource: key.resource.plural.clone(),
         namespace: key.namespace.clone(),
         name: key.name.clone(),
@@ -103,10 +107,14 @@ fn patch(state: &mut State, key: &ObjectKey, live: &Value, mut object: Value) {
     let resource = state.registry.get(&key.resource).cloned();
     let version = resource.as_ref().and_then(|found| found.version(&found.storage_version));
     if let (Some(resource), Some(version)) = (&resource, version) {
-        let written =
-            Kind { schema: &version.schema, blank: &resource.blank, reset: resource.reset_fields(version, "") };
+        let written = Kind {
+            schema: &version.schema,
+            blank: &resource.blank,
+            reset: resource.reset_fields(version, ""),
+        };
         let api_version = resource.api_version(&version.name);
-        let writer = Writer { manager: COLLECTOR, api_version: &api_version, subresource: "", now: state.now() };
+        let writer =
+            Writer { manager: COLLECTOR, api_version: &api_version, subresource: "", now: state.now() };
         on_update(&written, Some(live), &mut object, &writer);
     }
     state.store(key, object);
@@ -122,7 +130,8 @@ fn text<'a>(reference: &'a Value, field: &str) -> &'a str {
 
 /// Objects on their way out that carry a finalizer.
 fn ending(state: &State, finalizer: &str) -> Vec<(ObjectKey, String)> {
-    let ends = |object: &Value| is_deleting(object) && finalizers(object).iter().any(|name| name == finalizer);
+    let ends =
+        |object: &Value| is_deleting(object) && finalizers(object).iter().any(|name| name == finalizer);
     state
         .objects
         .iter()
@@ -217,7 +226,8 @@ fn dangling(state: &mut State) -> bool {
         .collect();
     let mut progress = false;
     for (key, references) in owned {
-        let states: Vec<Option<bool>> = references.iter().map(|reference| is_gone(state, &key, reference)).collect();
+        let states: Vec<Option<bool>> =
+            references.iter().map(|reference| is_gone(state, &key, reference)).collect();
         if states.iter().all(|state| *state == Some(true)) {
             progress |= delete(state, &key, false);
         } else if states.contains(&Some(true)) && !states.contains(&None) {

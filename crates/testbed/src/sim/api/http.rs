@@ -45,7 +45,9 @@ impl Path {
             _ => return None,
         };
         let (namespace, rest) = match rest {
-            ["namespaces", namespace, rest @ ..] if !rest.is_empty() && !matches!(rest, ["status" | "finalize"]) => {
+            ["namespaces", namespace, rest @ ..]
+                if !rest.is_empty() && !matches!(rest, ["status" | "finalize"]) =>
+            {
                 (*namespace, rest)
             }
             rest => ("", rest),
@@ -68,15 +70,12 @@ fn decode(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let [first, tail @ ..] = rest {
         let code = tail.get(..2).and_then(|code| std::str::from_utf8(code).ok());
-        match (first, code.and_then(|code| u8::from_str_radix(code, 16).ok())) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &tail[2..];
-            }
-            _ => {
-                bytes.push(*first);
-                rest = tail;
-            }
+        if let (b'%', Some(byte)) = (first, code.and_then(|code| u8::from_str_radix(code, 16).ok())) {
+            bytes.push(byte);
+            rest = &tail[2..];
+        } else {
+            bytes.push(*first);
+            rest = tail;
         }
     }
     String::from_utf8_lossy(&bytes).into_owned()
@@ -224,7 +223,14 @@ pub(super) fn dispatch(state: &mut State, method: &Method, call: &Call) -> Resul
     result
 }
 
-fn log(state: &mut State, method: &Method, call: &Call, uid: &str, result: &Result<Answer, Failure>, before: u64) {
+fn log(
+    state: &mut State,
+    method: &Method,
+    call: &Call,
+    uid: &str,
+    result: &Result<Answer, Failure>,
+    before: u64,
+) {
     let body = result.as_ref().ok().map(|answer| &answer.body);
     let is_object = |body: &&Value| body.get("kind").and_then(Value::as_str) != Some("Status");
     let of_body = |field: &str| body.filter(is_object).map(|body| meta(body, field).to_owned());
@@ -252,19 +258,32 @@ fn log(state: &mut State, method: &Method, call: &Call, uid: &str, result: &Resu
         version: call.version.name.clone(),
         resource: call.resource.key.plural.clone(),
         namespace: call.namespace.clone(),
-        name: if call.name.is_empty() && !is_delete { of_body("name").unwrap_or_default() } else { call.name.clone() },
+        name: if call.name.is_empty() && !is_delete {
+            of_body("name").unwrap_or_default()
+        } else {
+            call.name.clone()
+        },
         uid: if uid.is_empty() { of_body("uid").unwrap_or_default() } else { uid.to_owned() },
         subresource: call.subresource.clone(),
         code: result.as_ref().map_or_else(|failure| failure.code, |answer| answer.code).as_u16(),
         dry_run: call.dry_run().unwrap_or_default(),
         changed: state.version() != before,
         resource_version: of_body("resourceVersion").unwrap_or_default(),
-        preconditions: if is_delete { (precondition("uid"), precondition("resourceVersion")) } else { (None, None) },
+        preconditions: if is_delete {
+            (precondition("uid"), precondition("resourceVersion"))
+        } else {
+            (None, None)
+        },
     };
     state.writes.push(write);
 }
 
-fn respond(code: StatusCode, media: &'static str, body: ResponseBody, warnings: &[String]) -> Response<ResponseBody> {
+fn respond(
+    code: StatusCode,
+    media: &'static str,
+    body: ResponseBody,
+    warnings: &[String],
+) -> Response<ResponseBody> {
     let mut response = Response::new(body);
     *response.status_mut() = code;
     response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(media));

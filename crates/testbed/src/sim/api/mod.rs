@@ -14,7 +14,10 @@
 //! labels, owner references, immutability and types, addresses of Services, tokens, logs and exec. Nodes and
 //! workload controllers are not simulated: a Deployment makes no Pods.
 
-#![allow(clippy::result_large_err, reason = "a refusal is made once per refused request, and it is the answer")]
+#![allow(
+    clippy::result_large_err,
+    reason = "a refusal is made once per refused request, and it is the answer"
+)]
 
 mod call;
 mod clock;
@@ -28,6 +31,7 @@ mod ownership;
 mod patch;
 mod schema;
 mod selectors;
+mod snapshot;
 mod state;
 mod status;
 mod verbs;
@@ -68,7 +72,10 @@ pub struct Api {
 impl std::fmt::Debug for Api {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = lock(&self.state);
-        f.debug_struct("Api").field("version", &state.version()).field("objects", &state.objects.len()).finish()
+        f.debug_struct("Api")
+            .field("version", &state.version())
+            .field("objects", &state.objects.len())
+            .finish()
     }
 }
 
@@ -112,7 +119,10 @@ impl Api {
         let api = Self { state: Arc::new(Mutex::new(State::new(seed, time))) };
         for name in ["default", "kube-node-lease", "kube-public", "kube-system"] {
             // A fresh server refuses no namespace.
-            let made = api.create("kube-apiserver", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
+            let made = api.create(
+                "kube-apiserver",
+                &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+            );
             debug_assert!(made.is_ok(), "{made:?}");
         }
         lock(&api.state).writes.clear();
@@ -122,12 +132,13 @@ impl Api {
     /// A client of this API. `user_agent` is what the API takes the field manager from when a request names none.
     pub fn client(&self, user_agent: &str) -> kube::Client {
         let value = ::http::HeaderValue::from_str(user_agent).ok();
-        let service = tower::util::MapRequest::new(self.clone(), move |mut request: ::http::Request<Body>| {
-            if let Some(value) = &value {
-                request.headers_mut().entry(::http::header::USER_AGENT).or_insert_with(|| value.clone());
-            }
-            request
-        });
+        let service =
+            tower::util::MapRequest::new(self.clone(), move |mut request: ::http::Request<Body>| {
+                if let Some(value) = &value {
+                    request.headers_mut().entry(::http::header::USER_AGENT).or_insert_with(|| value.clone());
+                }
+                request
+            });
         kube::Client::new(service, "default")
     }
 
@@ -160,20 +171,18 @@ impl Api {
 
     /// All objects, by group, resource, namespace and name.
     pub fn objects(&self) -> Vec<Value> {
-        lock(&self.state).objects.values().map(|object| (**object).clone()).collect()
+        let shown = |object: &Value| {
+            let mut object = object.clone();
+            kinds::hide_empty_metadata(&mut object);
+            object
+        };
+        lock(&self.state).objects.values().map(|object| shown(object)).collect()
     }
 
-    /// All objects without what differs between runs that end alike (resourceVersion, UIDs, times, generated
-    /// parts of managedFields), as sorted JSON. UIDs are replaced by the place at which they appear first.
+    /// All objects without what differs between runs that end alike (versions, times), as sorted JSON. UIDs are
+    /// replaced by the place of the object that has it.
     pub fn snapshot(&self) -> String {
-        let objects = lock(&self.state).objects.clone();
-        let mut uids: BTreeMap<String, String> = BTreeMap::new();
-        for object in objects.values() {
-            let next = format!("uid-{}", uids.len() + 1);
-            uids.entry(state::meta(object, "uid").to_owned()).or_insert(next);
-        }
-        let canonical: Vec<Value> = objects.values().map(|object| canonical(object, "", &uids)).collect();
-        serde_json::to_string_pretty(&canonical).unwrap_or_default()
+        snapshot::snapshot(&lock(&self.state).objects)
     }
 
     /// Changes an object as `manager`, through everything an update goes through.
@@ -272,25 +281,6 @@ fn admin_call(
         user_agent: manager.to_owned(),
         user: None,
     })
-}
-
-/// A value with sorted keys, without volatile fields.
-fn canonical(value: &Value, name: &str, uids: &BTreeMap<String, String>) -> Value {
-    const VOLATILE: [&str; 5] =
-        ["resourceVersion", "creationTimestamp", "deletionTimestamp", "time", "lastTransitionTime"];
-    match value {
-        Value::Object(fields) => {
-            let sorted: BTreeMap<&String, Value> = fields
-                .iter()
-                .filter(|(name, _)| !VOLATILE.contains(&name.as_str()))
-                .map(|(name, value)| (name, canonical(value, name, uids)))
-                .collect();
-            sorted.into_iter().map(|(name, value)| (name.clone(), value)).collect()
-        }
-        Value::Array(items) => items.iter().map(|item| canonical(item, name, uids)).collect(),
-        Value::String(text) if name == "uid" => uids.get(text).map_or_else(|| "gone".into(), |uid| uid.clone().into()),
-        other => other.clone(),
-    }
 }
 
 impl tower::Service<::http::Request<Body>> for Api {

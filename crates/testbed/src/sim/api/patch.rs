@@ -23,8 +23,8 @@ pub(super) fn merge(target: &Value, patch: &Value) -> Value {
 }
 
 /// RFC 6902.
-pub(super) fn json_patch(target: &Value, patch: &Value) -> Result<Value, Failure> {
-    let Some(operations) = patch.as_array() else {
+pub(super) fn json_patch(target: &Value, list: &Value) -> Result<Value, Failure> {
+    let Some(operations) = list.as_array() else {
         return Err(Failure::bad_request("a JSON patch must be a list of operations"));
     };
     let mut out = target.clone();
@@ -148,7 +148,11 @@ pub(super) fn strategic(schema: &Schema, target: &Value, patch: &Value) -> Resul
 }
 
 fn without_directives(fields: &Map<String, Value>) -> Map<String, Value> {
-    fields.iter().filter(|(name, _)| !name.starts_with('$')).map(|(name, value)| (name.clone(), value.clone())).collect()
+    fields
+        .iter()
+        .filter(|(name, _)| !name.starts_with('$'))
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// Merges a list; `order` says in which order the items that it names come out.
@@ -227,7 +231,8 @@ mod tests {
 
     #[test]
     fn merge_patch_removes_with_null() {
-        let out = merge(&json!({"a": {"b": 1, "c": 2}, "d": [1]}), &json!({"a": {"b": null, "e": 3}, "d": [2]}));
+        let out =
+            merge(&json!({"a": {"b": 1, "c": 2}, "d": [1]}), &json!({"a": {"b": null, "e": 3}, "d": [2]}));
         assert_eq!(out, json!({"a": {"c": 2, "e": 3}, "d": [2]}));
     }
 

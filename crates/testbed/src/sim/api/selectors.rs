@@ -80,8 +80,12 @@ impl Requirement {
     fn matches(&self, object: &Value) -> bool {
         let label = |key: &str| object.get("metadata")?.get("labels")?.get(key)?.as_str();
         match self {
-            Self::In(key, values) => label(key).is_some_and(|value| values.iter().any(|other| other == value)),
-            Self::NotIn(key, values) => label(key).is_none_or(|value| values.iter().all(|other| other != value)),
+            Self::In(key, values) => {
+                label(key).is_some_and(|value| values.iter().any(|other| other == value))
+            }
+            Self::NotIn(key, values) => {
+                label(key).is_none_or(|value| values.iter().all(|other| other != value))
+            }
             Self::Exists(key) => label(key).is_some(),
             Self::Absent(key) => label(key).is_none(),
             Self::Compare { key, greater, than } => label(key)
@@ -120,7 +124,9 @@ impl Fields {
             } else if let Some((field, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
                 (field, true, value)
             } else {
-                return Err(Failure::bad_request(format!("invalid selector: '{text}'; can't understand '{part}'")));
+                return Err(Failure::bad_request(format!(
+                    "invalid selector: '{text}'; can't understand '{part}'"
+                )));
             };
             if !["metadata.name", "metadata.namespace"].contains(&field) && !extra.contains(&field) {
                 return Err(Failure::bad_request(format!("field label not supported: {field}")));
@@ -160,12 +166,32 @@ mod tests {
     #[test]
     fn label_selectors() {
         for yes in [
-            "", "app=web", "app==web", "app", "!other", "app!=db", "other!=x", "app in (db, web)", "app notin (db)",
-            "other notin (a,b)", "app=web,tier in (1,2),a.b/c=d", "tier>0", "tier<2",
+            "",
+            "app=web",
+            "app==web",
+            "app",
+            "!other",
+            "app!=db",
+            "other!=x",
+            "app in (db, web)",
+            "app notin (db)",
+            "other notin (a,b)",
+            "app=web,tier in (1,2),a.b/c=d",
+            "tier>0",
+            "tier<2",
         ] {
             assert!(selects(yes), "{yes}");
         }
-        for no in ["app=db", "!app", "other", "app!=web", "app in (db)", "app notin (web,db)", "tier>1", "app=web,tier=2"] {
+        for no in [
+            "app=db",
+            "!app",
+            "other",
+            "app!=web",
+            "app in (db)",
+            "app notin (web,db)",
+            "tier>1",
+            "app=web,tier=2",
+        ] {
             assert!(!selects(no), "{no}");
         }
         assert!(Labels::parse("a=b=c").is_err());

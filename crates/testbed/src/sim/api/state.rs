@@ -99,7 +99,10 @@ impl State {
     }
 
     /// Objects of one resource, in the order of lists.
-    pub(crate) fn of_resource(&self, resource: &ResourceKey) -> impl Iterator<Item = (&ObjectKey, &Arc<Value>)> {
+    pub(crate) fn of_resource(
+        &self,
+        resource: &ResourceKey,
+    ) -> impl Iterator<Item = (&ObjectKey, &Arc<Value>)> {
         let start = ObjectKey { resource: resource.clone(), ..ObjectKey::default() };
         self.objects.range(start..).take_while(move |(key, _)| key.resource == *resource)
     }
@@ -166,11 +169,8 @@ impl State {
         let owned = object.pointer("/metadata/ownerReferences").is_some();
         self.collectable |= removed || owned || is_deleting(&object);
         let object = Arc::new(object);
-        let previous = if removed {
-            self.objects.remove(key)
-        } else {
-            self.objects.insert(key.clone(), object.clone())
-        };
+        let previous =
+            if removed { self.objects.remove(key) } else { self.objects.insert(key.clone(), object.clone()) };
         let change = Arc::new(Change {
             version: self.version,
             key: key.clone(),
@@ -180,7 +180,11 @@ impl State {
         });
         self.history.push(change.clone());
         self.watchers.retain(|watcher| {
-            if watcher.resource == key.resource { watcher.sender.send(change.clone()).is_ok() } else { !watcher.sender.is_closed() }
+            if watcher.resource == key.resource {
+                watcher.sender.send(change.clone()).is_ok()
+            } else {
+                !watcher.sender.is_closed()
+            }
         });
         object
     }
@@ -224,7 +228,11 @@ fn mix(value: u64) -> u64 {
 
 /// A text in an object's metadata, empty when it is absent.
 pub(crate) fn meta<'a>(object: &'a Value, field: &str) -> &'a str {
-    object.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get(field))
+        .and_then(Value::as_str)
+        .unwrap_or_default()
 }
 
 /// Sets or removes a field of an object's metadata.

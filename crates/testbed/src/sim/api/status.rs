@@ -95,7 +95,8 @@ impl Failure {
 
     /// No such path.
     pub(crate) fn no_route() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource").general()
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+            .general()
     }
 
     pub(crate) fn method_not_allowed() -> Self {
@@ -118,7 +119,9 @@ impl Failure {
         Self::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "UnsupportedMediaType",
-            format!("the body of the request was in an unknown format - accepted media types include: {accepted}"),
+            format!(
+                "the body of the request was in an unknown format - accepted media types include: {accepted}"
+            ),
         )
         .general()
     }
@@ -167,7 +170,9 @@ impl Failure {
         let mut failure = Self::new(StatusCode::CONFLICT, "Conflict", message);
         failure.causes = conflicts
             .iter()
-            .map(|(manager, path)| Cause::new("FieldManagerConflict", path, format!("conflict with {manager}")))
+            .map(|(manager, path)| {
+                Cause::new("FieldManagerConflict", path, format!("conflict with {manager}"))
+            })
             .collect();
         failure
     }
@@ -205,9 +210,8 @@ impl Failure {
 
     /// A create in a namespace that is going away.
     pub(crate) fn namespace_terminating(about: About<'_>, namespace: &str) -> Self {
-        let why = format!(
-            "unable to create new content in namespace {namespace} because it is being terminated"
-        );
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
         let mut failure = Self::forbidden(about, &why);
         failure.causes = vec![Cause::new(
             "NamespaceTerminating",

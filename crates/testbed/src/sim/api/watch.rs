@@ -16,10 +16,10 @@ use super::state::{Change, State, set_metadata};
 use super::status::Failure;
 use super::verbs::{Selection, metadata_only};
 
-const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+const BOOKMARK_INTERVAL: Duration = Duration::from_mins(1);
 /// How long before its end a watch sends its last bookmark.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 
 /// A watch that is under way.
 pub(crate) struct Watch {
@@ -190,7 +190,10 @@ impl Watch {
     }
 
     /// The lines of the watch. `current` tells the API's version.
-    pub(crate) fn lines(self, current: Arc<dyn Fn() -> u64 + Send + Sync>) -> impl Stream<Item = Bytes> + Send {
+    pub(crate) fn lines(
+        self,
+        current: Arc<dyn Fn() -> u64 + Send + Sync>,
+    ) -> impl Stream<Item = Bytes> + Send {
         futures::stream::unfold(self, move |mut watch| {
             let current = current.clone();
             async move {
@@ -210,10 +213,14 @@ fn initial_events(call: &Call) -> Result<Option<bool>, Failure> {
     };
     match (call.parameter("sendInitialEvents"), call.parameter("resourceVersionMatch")) {
         ("", "") => Ok(None),
-        ("", _) => refuse("resourceVersionMatch", "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
-        (_, matching) if matching != "NotOlderThan" => {
-            refuse("resourceVersionMatch", "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
-        }
+        ("", _) => refuse(
+            "resourceVersionMatch",
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
+        (_, matching) if matching != "NotOlderThan" => refuse(
+            "resourceVersionMatch",
+            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
+        ),
         _ => Ok(Some(call.flag("sendInitialEvents"))),
     }
 }

@@ -178,7 +178,11 @@ fn resource(spec: Spec) -> Resource {
         list_kind: format!("{}List", spec.kind),
         singular: spec.kind.to_lowercase(),
         short_names: spec.short.iter().map(ToString::to_string).collect(),
-        categories: if scalable || matches!(spec.kind, "Pod" | "Service" | "Job") { vec!["all".into()] } else { vec![] },
+        categories: if scalable || matches!(spec.kind, "Pod" | "Service" | "Job") {
+            vec!["all".into()]
+        } else {
+            vec![]
+        },
         namespaced: spec.namespaced,
         custom: false,
         storage_version: "v1".into(),
@@ -198,7 +202,13 @@ fn resource(spec: Spec) -> Resource {
         blank: blank(spec.kind),
         selectable: match spec.kind {
             "Secret" => vec!["type"],
-            "Pod" => vec!["spec.nodeName", "spec.restartPolicy", "spec.schedulerName", "spec.serviceAccountName", "status.phase"],
+            "Pod" => vec![
+                "spec.nodeName",
+                "spec.restartPolicy",
+                "spec.schedulerName",
+                "spec.serviceAccountName",
+                "status.phase",
+            ],
             "Namespace" => vec!["status.phase"],
             "Job" => vec!["status.successful"],
             "Event" => vec![
@@ -282,7 +292,8 @@ mod tests {
         let definitions = generator.take_definitions(false);
         let has = |owner: &str, field: &str| {
             definitions.iter().any(|(name, schema)| {
-                name.ends_with(&format!(".{owner}")) && schema.pointer(&format!("/properties/{field}")).is_some()
+                name.ends_with(&format!(".{owner}"))
+                    && schema.pointer(&format!("/properties/{field}")).is_some()
             })
         };
         for (owner, field, _) in LISTS {

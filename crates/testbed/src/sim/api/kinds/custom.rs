@@ -9,7 +9,8 @@ use super::{Generation, Resource, ResourceKey, Scale, Version, object_meta};
 
 /// Makes a resource of a `CustomResourceDefinition` object, or says what is wrong with it.
 pub(crate) fn from_definition(definition: &Value) -> Result<Resource, Vec<Cause>> {
-    let text = |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let text =
+        |pointer: &str| definition.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
     let list = |pointer: &str| -> Vec<String> {
         let list = definition.pointer(pointer).and_then(Value::as_array).into_iter().flatten();
         list.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -90,8 +91,12 @@ fn version(version: &Value) -> Version {
         served: version.get("served").and_then(Value::as_bool).unwrap_or_default(),
         schema: Arc::new(schema),
         status: version.pointer("/subresources/status").is_some(),
-        scale: path("specReplicasPath").zip(path("statusReplicasPath")).map(|(spec_replicas, status_replicas)| {
-            Scale { spec_replicas, status_replicas, selector: path("labelSelectorPath") }
-        }),
+        scale: path("specReplicasPath").zip(path("statusReplicasPath")).map(
+            |(spec_replicas, status_replicas)| Scale {
+                spec_replicas,
+                status_replicas,
+                selector: path("labelSelectorPath"),
+            },
+        ),
     }
 }

@@ -72,7 +72,9 @@ pub(crate) fn on_create(resource: &Resource, object: &mut Value) {
 
 /// `stringData` is write-only: it becomes `data`.
 fn fold_string_data(object: &mut Value) {
-    let Some(Value::Object(plain)) = object.as_object_mut().and_then(|object| object.shift_remove("stringData")) else {
+    let Some(Value::Object(plain)) =
+        object.as_object_mut().and_then(|object| object.shift_remove("stringData"))
+    else {
         return;
     };
     for (key, value) in plain {

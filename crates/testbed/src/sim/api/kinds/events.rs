@@ -42,7 +42,10 @@ mod tests {
     fn there_and_back() {
         let stored = json!({"message": "m", "involvedObject": {"name": "x"}, "reason": "R", "count": 2});
         let shown = convert(&stored, "events.k8s.io");
-        assert_eq!(shown, json!({"note": "m", "regarding": {"name": "x"}, "reason": "R", "deprecatedCount": 2}));
+        assert_eq!(
+            shown,
+            json!({"note": "m", "regarding": {"name": "x"}, "reason": "R", "deprecatedCount": 2})
+        );
         assert_eq!(convert(&shown, ""), stored);
     }
 }

@@ -56,7 +56,8 @@ pub(super) const ATOMIC_TYPES: &[&str] = &[
 ];
 
 /// `(type, field)`: maps that are replaced as a whole.
-pub(super) const ATOMIC_MAPS: &[(&str, &str)] = &[("core.v1.PodSpec", "nodeSelector"), ("core.v1.ServiceSpec", "selector")];
+pub(super) const ATOMIC_MAPS: &[(&str, &str)] =
+    &[("core.v1.PodSpec", "nodeSelector"), ("core.v1.ServiceSpec", "selector")];
 
 /// `(type, field, default as JSON)`: defaults that depend on nothing else.
 pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[

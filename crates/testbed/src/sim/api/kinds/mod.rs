@@ -60,6 +60,7 @@ pub(crate) enum Generation {
 
 /// A resource with its versions.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a trait of the kind, on or off by itself")]
 pub(crate) struct Resource {
     pub(crate) key: ResourceKey,
     /// Under which key objects are stored; differs for a second group that serves the same objects.
@@ -107,10 +108,14 @@ impl Resource {
 
     /// The object as a client of this group and version sees it.
     pub(crate) fn present(&self, object: &Value, version: &str) -> Value {
-        let mut shown = if self.key == self.stored_as { object.clone() } else { convert_event(object, &self.key.group) };
+        let mut shown =
+            if self.key == self.stored_as { object.clone() } else { convert_event(object, &self.key.group) };
         if let Some(fields) = shown.as_object_mut() {
             fields.insert("apiVersion".into(), self.api_version(version).into());
             fields.insert("kind".into(), self.kind.clone().into());
+        }
+        if self.custom {
+            hide_empty_metadata(&mut shown);
         }
         shown
     }
@@ -126,6 +131,18 @@ impl Resource {
             fields.insert("apiVersion".into(), api_version.into());
         }
         stored
+    }
+}
+
+/// What an apply leaves empty in the metadata of a custom object is stored so, but never shown.
+pub(crate) fn hide_empty_metadata(object: &mut Value) {
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|_, field| match field {
+            Value::Null => false,
+            Value::Array(items) => !items.is_empty(),
+            Value::Object(fields) => !fields.is_empty(),
+            _ => true,
+        });
     }
 }
 

@@ -51,7 +51,11 @@ impl Entry {
         Id {
             operation: self.operation,
             manager: self.manager.clone(),
-            api_version: if self.operation == Operation::Apply { String::new() } else { self.api_version.clone() },
+            api_version: if self.operation == Operation::Apply {
+                String::new()
+            } else {
+                self.api_version.clone()
+            },
             subresource: self.subresource.clone(),
         }
     }
@@ -159,7 +163,8 @@ impl Entries {
         if let Some(previous) = self.0.get(&entry.id()) {
             entry.set = entry.set.union(&previous.set);
         }
-        entry.time = Some(now);
+        // What comes through a scale is accounted to the object by a way that knows no times.
+        entry.time = (entry.subresource != "scale").then_some(now);
         self.insert(entry);
     }
 

@@ -25,8 +25,10 @@ impl Element {
         match self {
             Self::Field(name) => format!("f:{name}"),
             Self::Key(keys) => {
-                let body: Vec<String> =
-                    keys.iter().map(|(name, value)| format!("{}:{value}", Value::from(name.as_str()))).collect();
+                let body: Vec<String> = keys
+                    .iter()
+                    .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
+                    .collect();
                 format!("k:{{{}}}", body.join(","))
             }
             Self::Value(value) => format!("v:{value}"),
@@ -139,7 +141,10 @@ impl FieldSet {
                 .children
                 .iter()
                 .filter_map(|(element, set)| {
-                    let rest = other.children.get(element).map_or_else(|| set.clone(), |theirs| set.difference(theirs));
+                    let rest = other
+                        .children
+                        .get(element)
+                        .map_or_else(|| set.clone(), |theirs| set.difference(theirs));
                     (!rest.is_empty()).then(|| (element.clone(), rest))
                 })
                 .collect(),

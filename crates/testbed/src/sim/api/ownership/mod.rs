@@ -2,6 +2,7 @@
 
 mod entries;
 mod fields;
+mod misfit;
 mod typed;
 
 use jiff::Timestamp;
@@ -11,7 +12,7 @@ use super::schema::Schema;
 use super::status::Failure;
 pub(crate) use entries::{Entries, Entry, Operation};
 pub(crate) use fields::FieldSet;
-pub(crate) use typed::misfit;
+pub(crate) use misfit::misfit;
 
 /// What is written.
 #[derive(Clone, Debug)]
@@ -133,7 +134,7 @@ pub(crate) fn on_apply(
     let last = entries.remove(&mine.id());
     if let Some(last) = &last {
         let owned = entries.all().union(&mine.set);
-        merged = cut_left_over(schema, merged, &last.set, &owned);
+        merged = cut_left_over(schema, &merged, &last.set, &owned);
     }
     let changes = typed::compare(schema, &before, &merged).without(&kind.reset);
     let conflicts = entries.conflicts(&changes.changed());
@@ -152,15 +153,15 @@ pub(crate) fn on_apply(
 }
 
 /// Cuts out of `merged` what the manager applied last time (`last`) and nobody owns now (`owned`).
-fn cut_left_over(schema: &Schema, merged: Value, last: &FieldSet, owned: &FieldSet) -> Value {
+fn cut_left_over(schema: &Schema, merged: &Value, last: &FieldSet, owned: &FieldSet) -> Value {
     let last = typed::with_named_fields(schema, last);
-    let there = typed::with_named_fields(schema, &typed::field_set(schema, &merged));
+    let there = typed::with_named_fields(schema, &typed::field_set(schema, merged));
     let kept = |value: &Value| typed::with_named_fields(schema, &typed::field_set(schema, value));
     // Everything of the last time goes, then what has an owner comes back, then what was never ours.
-    let pruned = typed::remove(schema, &merged, &last);
+    let pruned = typed::remove(schema, merged, &last);
     let owned = typed::with_named_fields(schema, owned);
-    let pruned = typed::remove(schema, &merged, &there.difference(&kept(&pruned).union(&owned)));
-    typed::remove(schema, &merged, &there.difference(&kept(&pruned)).intersection(&last))
+    let pruned = typed::remove(schema, merged, &there.difference(&kept(&pruned).union(&owned)));
+    typed::remove(schema, merged, &there.difference(&kept(&pruned)).intersection(&last))
 }
 
 #[cfg(test)]

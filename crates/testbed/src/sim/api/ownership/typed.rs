@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::super::schema::{ListKind, Schema, Shape, Type};
+use super::super::schema::{ListKind, Schema, Shape};
 use super::fields::{Element, FieldSet};
 
 /// What changed from one object to another.
@@ -47,7 +47,7 @@ fn item_schema(schema: &Schema) -> &Schema {
 }
 
 /// The element that an item of a set or keyed list has in paths, `None` when it has none of the keys.
-fn item_element(schema: &Schema, item: &Value) -> Option<Element> {
+pub(super) fn item_element(schema: &Schema, item: &Value) -> Option<Element> {
     match &schema.list {
         ListKind::Set => (!item.is_object() && !item.is_array()).then(|| Element::Value(item.to_string())),
         ListKind::Map(keys) => {
@@ -129,7 +129,8 @@ fn compare_at(
     };
     let mut shape = schema.shape(sample);
     // Values of different kinds at one place, and two empty containers, are compared as a whole.
-    let mixed = |value: Option<&Value>| value.is_some_and(|value| !value.is_null() && kind(value) != kind(sample));
+    let mixed =
+        |value: Option<&Value>| value.is_some_and(|value| !value.is_null() && kind(value) != kind(sample));
     if mixed(old) || mixed(new) || (is_blank(old) && is_blank(new)) {
         shape = Shape::Leaf;
     }
@@ -181,7 +182,8 @@ fn compare_fields(
     names.dedup();
     for name in names {
         path.push(Element::field(name));
-        let (before, after) = (old.and_then(|fields| fields.get(name)), new.and_then(|fields| fields.get(name)));
+        let (before, after) =
+            (old.and_then(|fields| fields.get(name)), new.and_then(|fields| fields.get(name)));
         compare_at(field_schema(schema, name), before, after, path, out);
         path.pop();
     }
@@ -239,7 +241,8 @@ pub(crate) fn merge(schema: &Schema, live: &Value, applied: &Value) -> Value {
 fn merge_at(schema: &Schema, live: Option<&Value>, applied: Option<&Value>) -> Option<Value> {
     let keep = || applied.or(live).cloned();
     let sample = applied.filter(|value| !value.is_null()).or(live).or(applied)?;
-    let mixed = |value: Option<&Value>| value.is_some_and(|value| !value.is_null() && kind(value) != kind(sample));
+    let mixed =
+        |value: Option<&Value>| value.is_some_and(|value| !value.is_null() && kind(value) != kind(sample));
     if mixed(live) || mixed(applied) || (is_blank(live) && is_blank(applied)) {
         return keep();
     }
@@ -280,7 +283,8 @@ fn merge_items(schema: &Schema, live: Option<&Value>, applied: Option<&Value>) -
         list.iter().find(|(candidate, _)| candidate == element).map(|(_, item)| item.clone())
     };
     let among = |list: &[(Element, Value)], element: &Element| list.iter().any(|(found, _)| found == element);
-    let mut next_shared = applied.iter().map(|(element, _)| element).filter(|element| among(&live, element)).peekable();
+    let mut next_shared =
+        applied.iter().map(|(element, _)| element).filter(|element| among(&live, element)).peekable();
     let (mut at_live, mut at_applied) = (0, 0);
     let mut out = Vec::new();
     while at_live < live.len() || at_applied < applied.len() {
@@ -375,69 +379,6 @@ pub(crate) fn with_named_fields(schema: &Schema, set: &FieldSet) -> FieldSet {
     set.with_members(named, children)
 }
 
-/// Why an applied object does not fit the schema, as the API server words it; `None` when it fits.
-pub(crate) fn misfit(schema: &Schema, value: &Value) -> Option<String> {
-    misfit_at(schema, value, "")
-}
-
-fn misfit_at(schema: &Schema, value: &Value, path: &str) -> Option<String> {
-    match value {
-        Value::Null => None,
-        Value::Object(fields) if matches!(schema.kind, Type::Object | Type::Any) => {
-            fields.iter().find_map(|(name, field)| {
-                let path = format!("{path}.{name}");
-                match schema.field(name) {
-                    Some(inner) => misfit_at(inner, field, &path),
-                    None if schema.preserve || schema.kind == Type::Any => None,
-                    None => Some(format!("{path}: field not declared in schema")),
-                }
-            })
-        }
-        Value::Array(items) if matches!(schema.kind, Type::Array | Type::Any) => misfit_items(schema, items, path),
-        Value::Object(_) | Value::Array(_) => Some(format!("{path}: expected {}", schema.kind.name())),
-        _ if matches!(schema.kind, Type::Object | Type::Array) => {
-            let wanted = if schema.kind == Type::Object { "map" } else { "list" };
-            Some(format!("{path}: expected {wanted}"))
-        }
-        scalar => misfit_scalar(schema.kind, scalar).map(|wanted| format!("{path}: expected {wanted}")),
-    }
-}
-
-fn misfit_items(schema: &Schema, items: &[Value], path: &str) -> Option<String> {
-    let mut seen = Vec::new();
-    for (index, item) in items.iter().enumerate() {
-        let at = match item_element(schema, item) {
-            Some(element) => {
-                if seen.contains(&element) {
-                    return Some(format!("{path}: duplicate entries for key {element}"));
-                }
-                seen.push(element.clone());
-                format!("{path}{element}")
-            }
-            None if schema.list != ListKind::Atomic => {
-                return Some(format!("{path}: element {index}: associative list with keys has an element that omits all key fields"));
-            }
-            None => format!("{path}[{index}]"),
-        };
-        if let Some(inner) = schema.item()
-            && let Some(why) = misfit_at(inner, item, &at)
-        {
-            return Some(why);
-        }
-    }
-    None
-}
-
-fn misfit_scalar(kind: Type, value: &Value) -> Option<String> {
-    let fits = match kind {
-        Type::String => value.is_string(),
-        Type::Integer | Type::Number => value.is_number(),
-        Type::Boolean => value.is_boolean(),
-        _ => true,
-    };
-    (!fits).then(|| format!("{}, got {value}", if kind == Type::Integer { "numeric" } else { kind.name() }))
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -488,16 +429,9 @@ mod tests {
     #[test]
     fn removal_by_item_and_of_leaves_as_a_whole() {
         let value = json!({"tags": ["p", "q"], "args": ["1"], "data": {"a": "1"}});
-        let set = FieldSet::from_json(&json!({"f:tags": {"v:\"p\"": {}}, "f:args": {}, "f:data": {"f:a": {}}})).unwrap();
+        let set =
+            FieldSet::from_json(&json!({"f:tags": {"v:\"p\"": {}}, "f:args": {}, "f:data": {"f:a": {}}}))
+                .unwrap();
         assert_eq!(remove(&schema(), &value, &set), json!({"tags": ["q"], "data": null}));
-    }
-
-    #[test]
-    fn what_does_not_fit_is_named() {
-        let why = |value: Value| misfit(&schema(), &value).unwrap_or_default();
-        assert_eq!(why(json!({"x": 1})), ".x: field not declared in schema");
-        assert!(why(json!({"data": {"a": 1}})).starts_with(".data.a: expected string"));
-        assert!(why(json!({"tags": ["a", "a"]})).contains("duplicate entries"));
-        assert_eq!(why(json!({"data": {"a": "1"}})), "");
     }
 }

@@ -69,6 +69,7 @@ pub(crate) struct Limits {
 
 /// A structural schema.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a keyword of schemas, on or off by itself")]
 pub(crate) struct Schema {
     pub(crate) kind: Type,
     pub(crate) nullable: bool,
@@ -175,7 +176,8 @@ fn parse_type(object: &Map<String, Value>) -> Type {
 
 fn parse_limits(object: &Map<String, Value>, definitions: &Map<String, Value>) -> Limits {
     let number = |key: &str| object.get(key).and_then(Value::as_f64);
-    let size = |key: &str| object.get(key).and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
+    let size =
+        |key: &str| object.get(key).and_then(Value::as_u64).and_then(|size| usize::try_from(size).ok());
     let flag = |key: &str| object.get(key).and_then(Value::as_bool).unwrap_or_default();
     let list = |key: &str| object.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
     let schemas = |key: &str| list(key).iter().map(|schema| Schema::parse(schema, definitions)).collect();

@@ -186,7 +186,8 @@ impl Parser<'_> {
             } else if low == '[' && self.peek() == Some(':') {
                 return None;
             }
-            let is_range = self.peek() == Some('-') && self.chars.get(self.at + 1).is_some_and(|next| *next != ']');
+            let is_range =
+                self.peek() == Some('-') && self.chars.get(self.at + 1).is_some_and(|next| *next != ']');
             let high = if is_range {
                 self.at += 1;
                 match self.take()? {
@@ -220,7 +221,11 @@ impl Parser<'_> {
     fn counted(&mut self, atom: Node) -> Option<Node> {
         self.at += 1;
         let least = self.number()?;
-        let most = if self.eat(',') { if self.peek() == Some('}') { None } else { Some(self.number()?) } } else { Some(least) };
+        let most = if self.eat(',') {
+            if self.peek() == Some('}') { None } else { Some(self.number()?) }
+        } else {
+            Some(least)
+        };
         self.eat('}').then(|| Node::Repeat { node: Box::new(atom), least, most })
     }
 

@@ -43,10 +43,14 @@ fn check(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
                 schema.kind.name()
             ),
         ));
-        if schema.kind == Type::Integer && value.is_number() && (schema.limits.minimum.or(schema.limits.maximum)).is_some() {
+        if schema.kind == Type::Integer
+            && value.is_number()
+            && (schema.limits.minimum.or(schema.limits.maximum)).is_some()
+        {
             // The check of the limits does not know what to do with a fraction, either, and says so without a path.
-            let message =
-                format!("Invalid value: \"\": Checked value must be of type integer (default format) in {path}");
+            let message = format!(
+                "Invalid value: \"\": Checked value must be of type integer (default format) in {path}"
+            );
             causes.push(Cause::new("FieldValueInvalid", "<nil>", message));
         }
         return;
@@ -54,7 +58,9 @@ fn check(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     check_choices(schema, value, path, causes);
     match value {
         Value::String(text) => check_text(schema, value, text, path, causes),
-        Value::Number(number) => check_number(schema, value, number.as_f64().unwrap_or_default(), path, causes),
+        Value::Number(number) => {
+            check_number(schema, value, number.as_f64().unwrap_or_default(), path, causes);
+        }
         Value::Array(items) => check_list(schema, value, items, path, causes),
         Value::Object(fields) => {
             check_required(schema, fields, path, causes);
@@ -145,7 +151,9 @@ fn check_list(schema: &Schema, value: &Value, items: &[Value], path: &str, cause
     for (index, item) in items.iter().enumerate() {
         let at = format!("{path}[{index}]");
         let identity = identity(&schema.list, item);
-        if identity.is_some() && items[..index].iter().any(|other| self::identity(&schema.list, other) == identity) {
+        if identity.is_some()
+            && items[..index].iter().any(|other| self::identity(&schema.list, other) == identity)
+        {
             let shown = identity.unwrap_or_default();
             causes.push(Cause::new("FieldValueDuplicate", &at, format!("Duplicate value: {shown}")));
         }
@@ -159,9 +167,9 @@ fn identity(list: &ListKind, item: &Value) -> Option<Value> {
     match list {
         ListKind::Atomic => None,
         ListKind::Set => Some(item.clone()),
-        ListKind::Map(keys) => Some(
-            keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect::<Value>(),
-        ),
+        ListKind::Map(keys) => {
+            Some(keys.iter().filter_map(|key| Some((key.clone(), item.get(key)?.clone()))).collect::<Value>())
+        }
     }
 }
 
@@ -190,7 +198,9 @@ fn check_composites(schema: &Schema, value: &Value, path: &str, causes: &mut Vec
     if !schema.limits.any_of.is_empty() && !schema.limits.any_of.iter().any(fits) {
         causes.push(Cause::invalid(path, value, "must validate at least one schema (anyOf)"));
     }
-    if !schema.limits.one_of.is_empty() && schema.limits.one_of.iter().filter(|inner| fits(inner)).count() != 1 {
+    if !schema.limits.one_of.is_empty()
+        && schema.limits.one_of.iter().filter(|inner| fits(inner)).count() != 1
+    {
         causes.push(Cause::invalid(path, value, "must validate one and only one schema (oneOf)"));
     }
     if schema.limits.not.as_deref().is_some_and(fits) {
@@ -230,8 +240,8 @@ mod tests {
 
     use super::*;
 
-    fn reasons(schema: Value, value: &Value) -> Vec<(&'static str, String)> {
-        let schema = Schema::parse(&schema, &Map::new());
+    fn reasons(schema: &Value, value: &Value) -> Vec<(&'static str, String)> {
+        let schema = Schema::parse(schema, &Map::new());
         validate(&schema, value, "").into_iter().map(|cause| (cause.reason, cause.field)).collect()
     }
 
@@ -251,7 +261,7 @@ mod tests {
         }});
         let bad = json!({"size": 9, "over": 1, "mode": "C", "name": "ABCDE", "few": ["a", "b"], "tags": ["a", "a"],
             "port": true, "when": "today", "pick": "y"});
-        let found = reasons(schema.clone(), &bad);
+        let found = reasons(&schema, &bad);
         for expected in [
             ("FieldValueRequired", "must"),
             ("FieldValueInvalid", "size"),
@@ -265,18 +275,21 @@ mod tests {
             ("FieldValueInvalid", "when"),
             ("FieldValueInvalid", "pick"),
         ] {
-            assert!(found.iter().any(|(reason, field)| (*reason, field.as_str()) == expected), "{expected:?} in {found:?}");
+            assert!(
+                found.iter().any(|(reason, field)| (*reason, field.as_str()) == expected),
+                "{expected:?} in {found:?}"
+            );
         }
         let good = json!({"must": "", "size": 5, "over": 1.5, "mode": "A", "name": "abcd", "few": ["a"],
             "tags": ["a", "b"], "port": "http", "when": "2030-01-01T00:00:00Z", "pick": "x"});
-        assert_eq!(reasons(schema, &good), []);
+        assert_eq!(reasons(&schema, &good), []);
     }
 
     #[test]
     fn paths_lead_through_lists() {
         let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": {
             "list": {"type": "array", "items": {"type": "object", "required": ["a"]}}}}}});
-        let found = reasons(schema, &json!({"spec": {"list": [{"a": 1}, {}]}}));
+        let found = reasons(&schema, &json!({"spec": {"list": [{"a": 1}, {}]}}));
         assert_eq!(found, [("FieldValueRequired", "spec.list[1].a".to_owned())]);
     }
 }

@@ -49,7 +49,8 @@ pub(super) fn insert(state: &mut State, call: &Call, mut object: Value) -> Resul
         return Err(Failure::internal("resourceVersion should not be set on objects to be created"));
     }
     begin(state, &call.resource, &call.version, &mut object);
-    intake::check(call, &object, None)?;
+    let shown = call.resource.present(&call.resource.to_stored(object.clone()), &call.version.name);
+    intake::check(call, &shown, None)?;
     if call.resource.kind == "CustomResourceDefinition" && !call.resource.custom {
         crd::prepare(state, call, &mut object)?;
     }

@@ -48,7 +48,8 @@ impl Options {
                 return Err(Failure::invalid(about, vec![cause]));
             }
         };
-        let dry_run = body.get("dryRun").and_then(Value::as_array).is_some_and(|list| list.contains(&json!("All")));
+        let dry_run =
+            body.get("dryRun").and_then(Value::as_array).is_some_and(|list| list.contains(&json!("All")));
         Ok(Self {
             uid: text("/preconditions/uid"),
             resource_version: text("/preconditions/resourceVersion"),

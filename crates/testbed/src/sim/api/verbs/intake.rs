@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 
 use super::super::call::{Call, FieldValidation};
 use super::super::kinds::{Resource, Version, on_read};
-use super::super::schema::{Cause, Schema, apply_defaults, drop_defaulted_nulls, drop_nulls, prune, validate};
+use super::super::schema::{
+    Cause, Schema, apply_defaults, drop_defaulted_nulls, drop_nulls, prune, validate,
+};
 use super::super::state::{meta, set_metadata};
 use super::super::status::Failure;
 
@@ -53,7 +55,8 @@ pub(super) fn read(call: &Call, object: &mut Value) -> Result<Vec<String>, Failu
     let schema = &call.version.schema;
     let unknown = normalize(&call.resource, &call.version, object);
     if !call.resource.custom {
-        let wrong = validate(schema, object, "").into_iter().find(|cause| cause.reason == "FieldValueTypeInvalid");
+        let wrong =
+            validate(schema, object, "").into_iter().find(|cause| cause.reason == "FieldValueTypeInvalid");
         if let Some(cause) = wrong {
             let kind = &call.resource.kind;
             return Err(Failure::bad_request(format!(
@@ -65,7 +68,8 @@ pub(super) fn read(call: &Call, object: &mut Value) -> Result<Vec<String>, Failu
     }
     match call.field_validation()? {
         FieldValidation::Strict if !unknown.is_empty() => {
-            let listed: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+            let listed: Vec<String> =
+                unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
             let kind = &call.resource.kind;
             Err(Failure::bad_request(format!(
                 "{kind} in version \"{}\" cannot be handled as a {kind}: strict decoding error: {}",
@@ -86,10 +90,6 @@ pub(super) fn normalize_applied(resource: &Resource, version: &Version, object: 
         return;
     }
     drop_defaulted_nulls(&version.schema, object);
-    if let (Some(metadata), Some(schema)) = (object.get_mut("metadata"), version.schema.field("metadata")) {
-        drop_nulls(schema, metadata);
-        drop_empty(schema, metadata);
-    }
     prune(&version.schema, object);
     apply_defaults(&version.schema, object);
 }
@@ -102,7 +102,8 @@ pub(super) fn normalize(resource: &Resource, version: &Version, object: &mut Val
     apply_defaults(&version.schema, object);
     on_read(resource, object);
     if resource.custom {
-        if let (Some(metadata), Some(schema)) = (object.get_mut("metadata"), version.schema.field("metadata")) {
+        if let (Some(metadata), Some(schema)) = (object.get_mut("metadata"), version.schema.field("metadata"))
+        {
             drop_empty(schema, metadata);
         }
     } else {
@@ -124,8 +125,9 @@ fn drop_empty(schema: &Schema, value: &mut Value) {
                 // An empty list of entries is a request to drop them.
                 Value::Array(items) => !items.is_empty() || name == "managedFields",
                 Value::Object(inner) => {
-                    let is_map =
-                        schema.field(name).is_some_and(|schema| schema.additional.is_some() && schema.properties.is_empty());
+                    let is_map = schema
+                        .field(name)
+                        .is_some_and(|schema| schema.additional.is_some() && schema.properties.is_empty());
                     !(inner.is_empty() && is_map)
                 }
                 _ => true,
@@ -152,7 +154,8 @@ pub(super) fn check(call: &Call, object: &Value, old: Option<&Value>) -> Result<
     }
     if let Some(old) = old {
         // The server checks metadata twice on updates, and names each fault twice.
-        let found: Vec<Cause> = check_uid(object, old).into_iter().chain(check_finalizers(object, old)).collect();
+        let found: Vec<Cause> =
+            check_uid(object, old).into_iter().chain(check_finalizers(object, old)).collect();
         causes.extend(found.iter().cloned().chain(found.clone()));
     }
     if causes.is_empty() {
@@ -166,12 +169,20 @@ fn check_metadata(call: &Call, object: &Value) -> Vec<Cause> {
     let name = meta(object, "name");
     let is_label = call.resource.kind == "Namespace" || call.resource.kind == "Service";
     let plain = |text: &str| {
-        let edge = |letter: Option<char>| letter.is_some_and(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit());
+        let edge = |letter: Option<char>| {
+            letter.is_some_and(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit())
+        };
         edge(text.chars().next())
             && edge(text.chars().last())
-            && text.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-')
+            && text
+                .chars()
+                .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-')
     };
-    let valid = if is_label { name.len() <= 63 && plain(name) } else { name.len() <= 253 && name.split('.').all(plain) };
+    let valid = if is_label {
+        name.len() <= 63 && plain(name)
+    } else {
+        name.len() <= 253 && name.split('.').all(plain)
+    };
     if !valid {
         let what = if is_label { "RFC 1123 label" } else { "RFC 1123 subdomain" };
         causes.push(Cause::new(
@@ -185,7 +196,11 @@ fn check_metadata(call: &Call, object: &Value) -> Vec<Cause> {
         let text = value.as_str().unwrap_or_default();
         let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
         let edge = |letter: Option<char>| letter.is_none_or(|letter| letter.is_ascii_alphanumeric());
-        if text.len() > 63 || !text.chars().all(fine) || !edge(text.chars().next()) || !edge(text.chars().last()) {
+        if text.len() > 63
+            || !text.chars().all(fine)
+            || !edge(text.chars().next())
+            || !edge(text.chars().last())
+        {
             causes.push(Cause::new(
                 "FieldValueInvalid",
                 "metadata.labels",
@@ -212,7 +227,9 @@ fn check_builtin(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause>
     let mut causes = Vec::new();
     if matches!(call.resource.kind.as_str(), "ConfigMap" | "Secret") {
         for field in ["data", "binaryData"] {
-            for key in object.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
+            for key in
+                object.get(field).and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys)
+            {
                 let fine = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
                 if key.is_empty() || key.len() > 253 || !key.chars().all(fine) || key == "." || key == ".." {
                     causes.push(Cause::new(
@@ -253,7 +270,11 @@ fn check_builtin(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause>
         {
             let field = pointer.trim_start_matches('/').replace('/', ".");
             let value = object.pointer(pointer).cloned().unwrap_or_default();
-            causes.push(Cause::new("FieldValueInvalid", field, format!("Invalid value: {value}: field is immutable")));
+            causes.push(Cause::new(
+                "FieldValueInvalid",
+                field,
+                format!("Invalid value: {value}: field is immutable"),
+            ));
         }
     }
     causes
@@ -262,7 +283,11 @@ fn check_builtin(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause>
 fn check_uid(object: &Value, old: &Value) -> Option<Cause> {
     let uid = meta(object, "uid");
     (uid != meta(old, "uid")).then(|| {
-        Cause::new("FieldValueInvalid", "metadata.uid", format!("Invalid value: \"{uid}\": field is immutable"))
+        Cause::new(
+            "FieldValueInvalid",
+            "metadata.uid",
+            format!("Invalid value: \"{uid}\": field is immutable"),
+        )
     })
 }
 
@@ -273,8 +298,11 @@ fn check_finalizers(object: &Value, old: &Value) -> Option<Cause> {
         return None;
     }
     let before = finalizers(old);
-    let new: Vec<String> =
-        finalizers(object).into_iter().filter(|name| !before.contains(name)).map(|name| format!("{name:?}")).collect();
+    let new: Vec<String> = finalizers(object)
+        .into_iter()
+        .filter(|name| !before.contains(name))
+        .map(|name| format!("{name:?}"))
+        .collect();
     (!new.is_empty()).then(|| {
         Cause::new(
             "FieldValueForbidden",

@@ -60,7 +60,9 @@ pub(crate) fn get(state: &State, call: &Call) -> Result<Answer, Failure> {
 pub(crate) fn check_reachable(state: &State, version: &str) -> Result<u64, Failure> {
     let wanted: u64 = match version {
         "" => 0,
-        text => text.parse().map_err(|_| Failure::bad_request(format!("invalid resource version \"{text}\"")))?,
+        text => {
+            text.parse().map_err(|_| Failure::bad_request(format!("invalid resource version \"{text}\"")))?
+        }
     };
     if wanted > state.version() {
         return Err(Failure::too_large_version(wanted, state.version()));
@@ -88,7 +90,9 @@ impl Place {
         let bad = || Failure::bad_request("continue key is not valid");
         let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| bad())?;
         let token: Value = serde_json::from_slice(&bytes).map_err(|_| bad())?;
-        let part = |index: usize| token.pointer(&format!("/start/{index}")).and_then(Value::as_str).map(str::to_owned);
+        let part = |index: usize| {
+            token.pointer(&format!("/start/{index}")).and_then(Value::as_str).map(str::to_owned)
+        };
         Ok(Self {
             version: u64::try_from(token.get("rv").and_then(Value::as_i64).ok_or_else(bad)?).ok(),
             namespace: part(0).ok_or_else(bad)?,
@@ -168,21 +172,20 @@ fn objects_for(state: &State, call: &Call, place: Option<&Place>) -> Result<(u64
             ));
         }
         let version = place.version.unwrap_or_else(|| state.version());
-        return match state.of_resource_at(resource, version) {
-            Some(objects) => Ok((version, objects)),
-            None => {
-                let open =
-                    Place { version: None, namespace: place.namespace.clone(), name: place.name.clone() };
-                Err(Failure::expired_continue(open.encode()))
-            }
+        let Some(objects) = state.of_resource_at(resource, version) else {
+            let open = Place { version: None, namespace: place.namespace.clone(), name: place.name.clone() };
+            return Err(Failure::expired_continue(open.encode()));
         };
+        return Ok((version, objects));
     }
     let wanted_version = check_reachable(state, wanted)?;
     let version =
         if call.parameter("resourceVersionMatch") == "Exact" { wanted_version } else { state.version() };
     match state.of_resource_at(resource, version) {
         Some(objects) => Ok((version, objects)),
-        None => Err(Failure::expired(format!("The resourceVersion for the provided list is too old: {version}"))),
+        None => {
+            Err(Failure::expired(format!("The resourceVersion for the provided list is too old: {version}")))
+        }
     }
 }
 

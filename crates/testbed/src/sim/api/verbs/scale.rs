@@ -38,7 +38,8 @@ fn scale_of(scale: &Scale, object: &Value) -> Value {
     }
     let mut status = Map::new();
     status.insert("replicas".into(), number(&scale.status_replicas).into());
-    let selector = scale.selector.as_deref().and_then(|path| object.pointer(&pointer(path))).map(selector_text);
+    let selector =
+        scale.selector.as_deref().and_then(|path| object.pointer(&pointer(path))).map(selector_text);
     if let Some(selector) = selector.filter(|selector| !selector.is_empty()) {
         status.insert("selector".into(), selector.into());
     }

@@ -65,7 +65,11 @@ pub(crate) fn patch(state: &mut State, call: &Call) -> Result<Answer, Failure> {
             accepted.push("application/apply-patch+yaml");
             let accepted = accepted.join(", ");
             let known = media == "application/strategic-merge-patch+json";
-            return Err(if known { Failure::unsupported_patch(&accepted) } else { Failure::unsupported_media_type(&accepted) });
+            return Err(if known {
+                Failure::unsupported_patch(&accepted)
+            } else {
+                Failure::unsupported_media_type(&accepted)
+            });
         }
     };
     intake::header(call, &mut object)?;
@@ -95,7 +99,9 @@ fn apply(state: &mut State, call: &Call) -> Result<Answer, Failure> {
     }
     let uid = meta(&applied, "uid");
     if live.is_none() && !uid.is_empty() {
-        let why = format!("uid mismatch: the provided object specified uid {uid}, and no existing object was found");
+        let why = format!(
+            "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+        );
         return Err(Failure::conflict(call.about(), &why));
     }
     let api_version = call.api_version();
@@ -116,7 +122,9 @@ fn applied_object(call: &Call) -> Result<Value, Failure> {
     let mut applied = call.json()?;
     for field in ["apiVersion", "kind"] {
         if applied.get(field).and_then(Value::as_str).unwrap_or_default().is_empty() {
-            return Err(Failure::bad_request(format!("invalid object type: {field} must be set in an apply patch")));
+            return Err(Failure::bad_request(format!(
+                "invalid object type: {field} must be set in an apply patch"
+            )));
         }
     }
     intake::header(call, &mut applied)?;
@@ -139,7 +147,8 @@ fn applied_object(call: &Call) -> Result<Value, Failure> {
 fn check_uid(call: &Call, object: &Value, live: &Value) -> Result<(), Failure> {
     let (wanted, current) = (meta(object, "uid"), meta(live, "uid"));
     if !wanted.is_empty() && wanted != current {
-        let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {current}");
+        let why =
+            format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {current}");
         return Err(Failure::conflict(call.about(), &why));
     }
     Ok(())
@@ -195,20 +204,26 @@ fn finish(state: &mut State, call: &Call, live: &Value, mut object: Value) -> Re
     keep_other_endpoints(call, live, &mut object);
     raise_generation(call, live, &mut object);
     ignore_entry_times(live, &mut object);
-    intake::check(call, &object, Some(live))?;
-    if call.resource.kind == "CustomResourceDefinition" && !call.resource.custom && call.subresource.is_empty() {
+    let shown = call.resource.present(&call.resource.to_stored(object.clone()), &call.version.name);
+    intake::check(call, &shown, Some(live))?;
+    if call.resource.kind == "CustomResourceDefinition"
+        && !call.resource.custom
+        && call.subresource.is_empty()
+    {
         crd::prepare(state, call, &mut object)?;
     }
     let gone = is_deleting(live) && finalizers(&object).is_empty() && call.resource.kind != "Namespace";
-    if call.dry_run()? || (!gone && object == *live) {
-        return Ok(Answer::ok(object));
-    }
     let key = call.key();
+    let stored = call.resource.to_stored(object.clone());
+    if call.dry_run()? || (!gone && state.get(&key).is_some_and(|before| *before == stored)) {
+        return Ok(Answer::ok(call.resource.present(&stored, &call.version.name)));
+    }
     if gone {
         super::remove_object(state, &key);
+        // Nothing reads it back from the store, so it is answered as it was written.
         return Ok(Answer::ok(object));
     }
-    let stored = state.store(&key, call.resource.to_stored(object));
+    let stored = state.store(&key, stored);
     crd::changed(state, &key);
     Ok(Answer::ok(call.resource.present(&stored, &call.version.name)))
 }
