@@ -10,7 +10,11 @@ use windlass_testbed::{
 };
 
 /// Runs `windlass controller` for a while and measures its last half minute.
-pub(crate) async fn measure(control_plane: &ControlPlane, report: &mut Report, state: &str) -> anyhow::Result<()> {
+pub(crate) async fn measure(
+    control_plane: &ControlPlane,
+    report: &mut Report,
+    state: &str,
+) -> anyhow::Result<()> {
     let folder = ScratchDir::new("bench")?;
     let port = Port::free()?;
     let kubeconfig = control_plane.kubeconfig_path(&User::Admin)?;
@@ -28,8 +32,17 @@ pub(crate) async fn measure(control_plane: &ControlPlane, report: &mut Report, s
     let percent = used.as_secs_f64() / window.as_secs_f64() * 100.0;
     report.below(&format!("idle controller, {state}: CPU"), percent, "% of a core", 0.5);
     let mib = |bytes: u64| bytes as f64 / 1024.0 / 1024.0;
-    report.below(&format!("idle controller, {state}: memory"), mib(measure::memory(child.pid())?), "MiB", 40.0);
-    report.figure(&format!("idle controller, {state}: peak with shared pages"), mib(measure::peak_memory(child.pid())?), "MiB");
+    report.below(
+        &format!("idle controller, {state}: memory"),
+        mib(measure::memory(child.pid())?),
+        "MiB",
+        40.0,
+    );
+    report.figure(
+        &format!("idle controller, {state}: peak with shared pages"),
+        mib(measure::peak_memory(child.pid())?),
+        "MiB",
+    );
     child.stop()
 }
 

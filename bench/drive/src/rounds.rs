@@ -133,7 +133,8 @@ type Started = (
 fn start(client: &Client, controller: Arc<Quiet>) -> Started {
     let clock = Clock::system();
     let reporter = Reporter { controller: "windlass.dev/quiet".into(), instance: "bench".into() };
-    let (recorder, publisher) = Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
+    let (recorder, publisher) =
+        Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
     let services =
         Services { client: client.clone(), gate: Gate::open(), clock, recorder, metrics: Metrics::new() };
     let drive = Drive::new(controller, services, Options::default());

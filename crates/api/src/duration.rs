@@ -112,9 +112,14 @@ mod tests {
 
     #[test]
     fn durations_are_read_as_go_writes_them() {
-        for (text, millis) in
-            [("30s", 30_000), ("1m30s", 90_000), ("1h", 3_600_000), ("250ms", 250), ("0s", 0), ("1h1ms", 3_600_001)]
-        {
+        for (text, millis) in [
+            ("30s", 30_000),
+            ("1m30s", 90_000),
+            ("1h", 3_600_000),
+            ("250ms", 250),
+            ("0s", 0),
+            ("1h1ms", 3_600_001),
+        ] {
             let duration: Duration = text.parse().unwrap();
             assert_eq!(duration.0.as_millis(), millis, "{text}");
             assert_eq!(duration.to_string(), text);
@@ -123,7 +128,9 @@ mod tests {
 
     #[test]
     fn what_is_not_a_duration_is_refused_with_an_example() {
-        for text in ["", "30", "s", "1d", "-1s", "1.5s", "1s ", " 1s", "1000000s", "9999999999999999999h", "1µs"] {
+        for text in
+            ["", "30", "s", "1d", "-1s", "1.5s", "1s ", " 1s", "1000000s", "9999999999999999999h", "1µs"]
+        {
             let error = text.parse::<Duration>().unwrap_err();
             assert!(error.to_string().contains("30s"), "{text}: {error}");
         }

@@ -103,7 +103,11 @@ impl Controller for Small {
     fn plan(&self, observed: &Observed, now: Timestamp) -> Plan<String, ClusterStatus> {
         let cluster = &observed.cluster;
         if cluster.metadata.deletion_timestamp.is_some() {
-            return Plan { actions: vec!["clean up".into()], released: does(cluster) != "stay", ..Plan::rest() };
+            return Plan {
+                actions: vec!["clean up".into()],
+                released: does(cluster) != "stay",
+                ..Plan::rest()
+            };
         }
         let mut status = cluster.status.clone().unwrap_or_default();
         status.observed_generation = cluster.metadata.generation;
@@ -126,7 +130,15 @@ impl Controller for Small {
     fn stalled(&self, object: &Cluster, error: &Fails, now: Timestamp) -> Option<ClusterStatus> {
         let mut status = object.status.clone().unwrap_or_default();
         let generation = object.metadata.generation;
-        condition::set(&mut status.conditions, READY, Truth::Unknown, "Failed", &error.to_string(), generation, now);
+        condition::set(
+            &mut status.conditions,
+            READY,
+            Truth::Unknown,
+            "Failed",
+            &error.to_string(),
+            generation,
+            now,
+        );
         Some(status)
     }
 
@@ -154,10 +166,13 @@ impl Bench {
             move || api.now()
         });
         let reporter = Reporter { controller: "windlass.dev/small".into(), instance: "one".into() };
-        let (recorder, publisher) = Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
+        let (recorder, publisher) =
+            Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
         let services = Services { client, gate: Gate::open(), clock, recorder, metrics: Metrics::new() };
         let (seen, related) = tokio::sync::mpsc::unbounded_channel();
-        let related = futures::stream::unfold(related, |mut related| async { related.recv().await.map(|seen| (seen, related)) });
+        let related = futures::stream::unfold(related, |mut related| async {
+            related.recv().await.map(|seen| (seen, related))
+        });
         let drive = Drive::new(small.clone(), services, options).related(related);
         let stop = CancellationToken::new();
         let (drive_stop, publisher_stop) = (stop.clone(), stop.clone());
@@ -183,7 +198,11 @@ impl Bench {
     }
 
     fn writes(&self) -> usize {
-        self.api.writes().iter().filter(|write| write.resource == "clusters" && write.manager != "user").count()
+        self.api
+            .writes()
+            .iter()
+            .filter(|write| write.resource == "clusters" && write.manager != "user")
+            .count()
     }
 
     fn delete(&self, name: &str) {

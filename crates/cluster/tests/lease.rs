@@ -16,7 +16,8 @@ const HOME: &str = "windlass-system";
 
 fn api() -> Api {
     let api = Api::new();
-    api.create("test", &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": HOME } })).unwrap();
+    api.create("test", &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": HOME } }))
+        .unwrap();
     api
 }
 

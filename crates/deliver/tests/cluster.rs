@@ -69,7 +69,8 @@ async fn control(own: Credentials) {
     let client = cache.get("hub", &own, &windlass_cluster::connect::Limits::default()).await.unwrap();
     let clock = Clock::system();
     let reporter = Reporter { controller: "windlass.dev/cluster".into(), instance: "test".into() };
-    let (recorder, publisher) = Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
+    let (recorder, publisher) =
+        Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
     let settings = Settings {
         namespace: HOME.into(),
         secret_namespaces: SecretNamespaces::Only([HOME.to_owned()].into()),
@@ -80,8 +81,11 @@ async fn control(own: Credentials) {
     let network = Network { cache, own };
     let controller = ClusterController::new(client.clone(), network, settings, ClusterMetrics::default());
     let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client, HOME);
-    let drive = Drive::new(Arc::new(controller), services, Options::default())
-        .related(watch::references(secrets, &Selection::default(), "secrets"));
+    let drive = Drive::new(Arc::new(controller), services, Options::default()).related(watch::references(
+        secrets,
+        &Selection::default(),
+        "secrets",
+    ));
     let never = CancellationToken::new();
     tokio::join!(drive.run(never.clone()), publisher.run(never));
 }
@@ -113,7 +117,9 @@ impl House {
         let mut last = None;
         for _ in 0..300 {
             let cluster = self.clusters().get(name).await.unwrap();
-            last = cluster.status.and_then(|status| status.conditions.into_iter().find(|ready| ready.type_ == "Ready"));
+            last = cluster
+                .status
+                .and_then(|status| status.conditions.into_iter().find(|ready| ready.type_ == "Ready"));
             if let Some(ready) = &last
                 && (ready.status.as_str(), ready.reason.as_str()) == (status, reason)
             {
@@ -227,21 +233,20 @@ async fn every_field_of_a_cluster_is_walked() {
         let ended = HOUSE.get().is_none_or(|house| house.controller.is_finished());
         if ended { Err(anyhow::anyhow!("the controller ended")) } else { Ok(()) }
     };
-    let hooks = walk::Hooks::new(alive)
-        .patience(Duration::from_secs(30))
-        .normalize(|object| {
-            let mut status = object["status"].clone();
-            if let Some(fields) = status.as_object_mut() {
-                for volatile in ["lastProbe", "latency", "observedGeneration"] {
-                    fields.remove(volatile);
-                }
-                for condition in fields.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten() {
-                    condition["lastTransitionTime"] = Value::Null;
-                    condition["observedGeneration"] = Value::Null;
-                }
+    let hooks = walk::Hooks::new(alive).patience(Duration::from_secs(30)).normalize(|object| {
+        let mut status = object["status"].clone();
+        if let Some(fields) = status.as_object_mut() {
+            for volatile in ["lastProbe", "latency", "observedGeneration"] {
+                fields.remove(volatile);
             }
-            status
-        });
+            for condition in fields.get_mut("conditions").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                condition["lastTransitionTime"] = Value::Null;
+                condition["observedGeneration"] = Value::Null;
+            }
+        }
+        status
+    });
     let report = walk::run(house.control_plane.admin(), &Cluster::crd(), &base, &hooks).await.unwrap();
     report.check().unwrap();
     assert!(report.accepted > 15 && report.refused > 30, "{report:?}");

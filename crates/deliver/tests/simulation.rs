@@ -34,7 +34,13 @@ const CANARY: &str = "canary-8c1f";
 struct Paper;
 
 impl Prober for Paper {
-    async fn probe(&self, _: &str, from: &Credentials, _: &Limits, timeout: Duration) -> Result<Reached, Trouble> {
+    async fn probe(
+        &self,
+        _: &str,
+        from: &Credentials,
+        _: &Limits,
+        timeout: Duration,
+    ) -> Result<Reached, Trouble> {
         let trouble = |reason| Trouble {
             reason,
             what: "it does not answer".into(),
@@ -73,7 +79,8 @@ async fn replica(instance: Instance) {
     let clock = Clock::from_fn(move || time());
     let client = instance.client.clone();
     let reporter = Reporter { controller: "windlass.dev/cluster".into(), instance: instance.name.clone() };
-    let (recorder, publisher) = Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
+    let (recorder, publisher) =
+        Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
     let settings = Settings {
         namespace: HOME.into(),
         secret_namespaces: SecretNamespaces::Only([HOME.to_owned()].into()),
@@ -138,10 +145,9 @@ fn secrets_path(name: &str) -> String {
 
 fn prepare(world: &World) -> anyhow::Result<()> {
     world.api().install_crd(&Cluster::crd())?;
-    world.api().create(
-        "user",
-        &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": HOME } }),
-    )?;
+    world
+        .api()
+        .create("user", &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": HOME } }))?;
     Ok(())
 }
 
@@ -175,7 +181,8 @@ async fn users(world: &World) -> anyhow::Result<()> {
     user.create(&secrets_path(""), &secret("away", "refuses")).await?;
     world.sleep(Duration::from_secs(20)).await;
     let path = |name: &str| format!("{CLUSTERS}/{name}");
-    user.merge(&path("away"), &json!({ "spec": { "kubeconfig": { "secretRef": { "name": "away" } } } })).await?;
+    user.merge(&path("away"), &json!({ "spec": { "kubeconfig": { "secretRef": { "name": "away" } } } }))
+        .await?;
     user.create(&secrets_path(""), &secret("late", "answers=v1.35.1")).await?;
     world.sleep(Duration::from_secs(15)).await;
     user.merge(&secrets_path("good"), &json!({ "data": secret("good", "answers=v1.37.0")["data"] })).await?;
@@ -202,7 +209,10 @@ async fn scenario(world: World) -> anyhow::Result<()> {
     says("good", "True", "Reachable")?;
     says("late", "True", "Reachable")?;
     says("away", "False", "ConnectionRefused")?;
-    anyhow::ensure!(world.api().get("windlass.dev/v1alpha1", "Cluster", "", "doomed").is_none(), "doomed is left");
+    anyhow::ensure!(
+        world.api().get("windlass.dev/v1alpha1", "Cluster", "", "doomed").is_none(),
+        "doomed is left"
+    );
     let good = world.api().get("windlass.dev/v1alpha1", "Cluster", "", "good").unwrap();
     anyhow::ensure!(good["status"]["version"] == "v1.37.0", "the rotated Secret was not noticed");
     anyhow::ensure!(good["metadata"]["finalizers"] == json!([FINALIZER]), "the finalizer is missing");
@@ -219,7 +229,10 @@ fn check(world: &World) -> anyhow::Result<()> {
     invariants::no_panic(world)?;
     invariants::ready_is_current(world, Ready::AtCommit)?;
     invariants::deletes_are_guarded(world, |object| object["kind"] == "Lease")?;
-    let confines = Confines::default().kind("clusters.windlass.dev").kind("leases.coordination.k8s.io").kind("events.events.k8s.io");
+    let confines = Confines::default()
+        .kind("clusters.windlass.dev")
+        .kind("leases.coordination.k8s.io")
+        .kind("events.events.k8s.io");
     invariants::confined(world, &confines)?;
     invariants::one_effective_writer(world, |write| write.call.resource == "events")?;
     Secrets::planted([CANARY]).nowhere(world, &[], |_| false)
@@ -244,7 +257,9 @@ fn clusters_converge_under_every_fault() {
 
 #[test]
 fn a_crash_around_any_write_changes_nothing() {
-    sim::seeds("a_crash_around_any_write_changes_nothing", 2, |seed| sim::every_crash(seed, "a", &compare(), scenario));
+    sim::seeds("a_crash_around_any_write_changes_nothing", 2, |seed| {
+        sim::every_crash(seed, "a", &compare(), scenario)
+    });
 }
 
 /// A replica that stands still for longer than its lease, in the middle of its work, writes nothing afterwards.
@@ -259,7 +274,11 @@ fn a_paused_leader_is_fenced() {
             world.sleep(Duration::from_secs(3)).await;
             world.pause("a");
             user.create(CLUSTERS, &cluster("two", "good")).await?;
-            world.eventually("the second leader to take over", Duration::from_secs(15), || is_up(&world, "two")).await?;
+            world
+                .eventually("the second leader to take over", Duration::from_secs(15), || {
+                    is_up(&world, "two")
+                })
+                .await?;
             user.create(CLUSTERS, &cluster("three", "good")).await?;
             world.resume("a");
             world.eventually("work to go on", Duration::from_secs(30), || is_up(&world, "three")).await?;

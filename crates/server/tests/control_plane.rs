@@ -21,6 +21,7 @@ use kube::{Api, Client, ResourceExt};
 use serde_json::json;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use windlass_cluster::clock::Clock;
 use windlass_server::admission::{DenyReason, Request, Verdict, Webhooks};
 use windlass_server::certificates::{
     CertificateAction, CertificateError, CertificateSpec, Checked, Endpoint, Keeper, KeeperConfig, Material,
@@ -29,7 +30,6 @@ use windlass_server::certificates::{
 use windlass_server::listener::{Limits, Server};
 use windlass_server::metrics::Metrics;
 use windlass_server::readiness::Readiness;
-use windlass_cluster::clock::Clock;
 use windlass_testbed::control_plane::{ControlPlane, Namespace, User};
 
 /// A namespace, a listener in it so to speak, and a configuration for it. The configuration goes with the test.

@@ -62,7 +62,9 @@ async fn healthz_does_not_depend_on_readiness_but_on_heartbeats() {
 async fn metrics_are_openmetrics_text() {
     let probes = Probes::new();
     let counter: Counter = Counter::default();
-    probes.metrics.register(|registry| registry.register("windlass_reconciles", "Reconciles", counter.clone()));
+    probes
+        .metrics
+        .register(|registry| registry.register("windlass_reconciles", "Reconciles", counter.clone()));
     counter.inc_by(3);
     let server = start(probes.bind(loopback()).await.unwrap());
     let answer = get(server.address, "/metrics").await.unwrap();

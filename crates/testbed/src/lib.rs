@@ -9,10 +9,11 @@
 //!   pki ──────────────┴─► git, registry, prometheus (behind faults)
 //! ```
 
-pub mod control_plane;
 pub mod contract;
+pub mod control_plane;
 pub mod faults;
 pub mod git;
+pub mod measure;
 pub mod nodes;
 pub mod pki;
 pub mod process;
@@ -21,4 +22,3 @@ pub mod registry;
 pub mod sim;
 pub mod tools;
 pub mod walk;
-pub mod measure;

@@ -32,7 +32,8 @@ pub fn peak_memory(pid: u32) -> Result<u64> {
 
 fn status_field(pid: u32, field: &str) -> Result<u64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).context("the process is gone")?;
-    let line = text.lines().find_map(|line| line.strip_prefix(field)).with_context(|| format!("no {field}"))?;
+    let line =
+        text.lines().find_map(|line| line.strip_prefix(field)).with_context(|| format!("no {field}"))?;
     let kib: u64 = line.split_whitespace().next().unwrap_or_default().parse().context("not a number")?;
     Ok(kib * 1024)
 }

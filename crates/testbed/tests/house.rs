@@ -68,7 +68,8 @@ fn the_crates_depend_on_each_other_as_drawn() {
             assert!(!sees.contains("windlass-testbed"), "the product must not ship the test bed");
             continue;
         }
-        let allowed = doors.get(name).unwrap_or_else(|| panic!("{name} has no place in the house: draw it first"));
+        let allowed =
+            doors.get(name).unwrap_or_else(|| panic!("{name} has no place in the house: draw it first"));
         let extra: Vec<_> = sees.difference(allowed).collect();
         assert!(extra.is_empty(), "{name} must not see {extra:?}");
     }
@@ -99,9 +100,12 @@ fn every_promise_names_a_test_that_exists() {
 fn every_crate_opens_with_its_purpose() {
     for folder in fs::read_dir(root().join("crates")).unwrap() {
         let folder = folder.unwrap().path();
-        let file = ["src/lib.rs", "src/main.rs"].iter().map(|file| folder.join(file)).find(|file| file.exists());
-        let text = fs::read_to_string(file.unwrap_or_else(|| panic!("{} has no source", folder.display()))).unwrap();
-        let words = text.lines().take_while(|line| line.starts_with("//!")).flat_map(str::split_whitespace).count();
+        let file =
+            ["src/lib.rs", "src/main.rs"].iter().map(|file| folder.join(file)).find(|file| file.exists());
+        let text =
+            fs::read_to_string(file.unwrap_or_else(|| panic!("{} has no source", folder.display()))).unwrap();
+        let words =
+            text.lines().take_while(|line| line.starts_with("//!")).flat_map(str::split_whitespace).count();
         assert!(words > 20, "{} does not say what it is for", folder.display());
     }
 }

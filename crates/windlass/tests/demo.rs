@@ -14,7 +14,9 @@ fn testbed() -> PathBuf {
     let windlass = PathBuf::from(env!("CARGO_BIN_EXE_windlass"));
     let beside = windlass.with_file_name("testbed");
     if !beside.exists() {
-        let built = Command::new(env!("CARGO")).args(["build", "-p", "windlass-testbed", "--bin", "testbed"]).status();
+        let built = Command::new(env!("CARGO"))
+            .args(["build", "-p", "windlass-testbed", "--bin", "testbed"])
+            .status();
         assert!(built.unwrap().success());
     }
     beside
@@ -27,7 +29,8 @@ fn demo(args: &[&str], kubeconfig: Option<PathBuf>) -> (bool, String) {
         command.env("KUBECONFIG", path);
     }
     let output = command.output().unwrap();
-    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let text =
+        format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     (output.status.success(), text)
 }
 
@@ -39,7 +42,9 @@ async fn the_demo_shows_clusters_and_leaves_nothing_behind() {
     let run = tokio::task::spawn_blocking(move || demo(&["--once", "--context", &context], Some(kubeconfig)));
     let (success, text) = run.await.unwrap();
     assert!(success, "{text}");
-    for expected in ["demo-home", "demo-by-kubeconfig", "Reachable", "v1.36", "ConnectionRefused", "Look around"] {
+    for expected in
+        ["demo-home", "demo-by-kubeconfig", "Reachable", "v1.36", "ConnectionRefused", "Look around"]
+    {
         assert!(text.contains(expected), "{expected} is missing:\n{text}");
     }
     let definitions: Api<CustomResourceDefinition> = Api::all(control_plane.admin());

@@ -167,7 +167,8 @@ impl Keeper {
             Event::ListEnds => {
                 let seen = self.listing.take().unwrap_or_default();
                 let known = self.shards.values().chain(self.members.values()).map(|known| &known.lease);
-                let named = |lease: &&Lease| lease.metadata.name.as_ref().is_some_and(|name| seen.contains(name));
+                let named =
+                    |lease: &&Lease| lease.metadata.name.as_ref().is_some_and(|name| seen.contains(name));
                 let gone: Vec<Lease> = known.filter(|lease| !named(lease)).cloned().collect();
                 for lease in gone {
                     self.forget(&lease);

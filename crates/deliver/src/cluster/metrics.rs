@@ -28,8 +28,16 @@ impl ClusterMetrics {
     /// Metrics in a registry.
     pub fn registered(registry: &mut Registry) -> Self {
         let metrics = Self::default();
-        registry.register("windlass_cluster_reachable", "1 if the cluster answers", metrics.reachable.clone());
-        registry.register("windlass_cluster_latency_seconds", "Time the cluster took to answer", metrics.latency.clone());
+        registry.register(
+            "windlass_cluster_reachable",
+            "1 if the cluster answers",
+            metrics.reachable.clone(),
+        );
+        registry.register(
+            "windlass_cluster_latency_seconds",
+            "Time the cluster took to answer",
+            metrics.latency.clone(),
+        );
         registry.register(
             "windlass_cluster_last_probe_timestamp_seconds",
             "When the cluster was last asked",

@@ -45,7 +45,14 @@ pub struct Trouble {
 
 impl Trouble {
     fn standing(reason: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { reason, what: what.into(), remedy: remedy.into(), waits_for_change: true, probed: false, server: None }
+        Self {
+            reason,
+            what: what.into(),
+            remedy: remedy.into(),
+            waits_for_change: true,
+            probed: false,
+            server: None,
+        }
     }
 }
 
@@ -103,13 +110,17 @@ impl Prober for Network {
         limits: &Limits,
         timeout: Duration,
     ) -> Result<Reached, Trouble> {
-        let connection = self.cache.connection(name, credentials, limits).await.map_err(|error| {
-            Trouble::standing(error.reason(), error.to_string(), error.remedy())
-        })?;
+        let connection = self
+            .cache
+            .connection(name, credentials, limits)
+            .await
+            .map_err(|error| Trouble::standing(error.reason(), error.to_string(), error.remedy()))?;
         match probe(&connection.client, timeout).await {
-            Ok(found) => {
-                Ok(Reached { version: found.version, latency: found.latency, server: Some(connection.server) })
-            }
+            Ok(found) => Ok(Reached {
+                version: found.version,
+                latency: found.latency,
+                server: Some(connection.server),
+            }),
             Err(error) => Err(Trouble {
                 reason: error.reason(),
                 what: error.to_string(),
@@ -170,9 +181,16 @@ pub(super) async fn credentials(
                 )
             }));
         }
-        Err(source) => return Err(Error::Secret { namespace: namespace.into(), name: reference.name.clone(), source: Box::new(source) }),
+        Err(source) => {
+            return Err(Error::Secret {
+                namespace: namespace.into(),
+                name: reference.name.clone(),
+                source: Box::new(source),
+            });
+        }
     };
-    Ok(key_of(&secret, namespace, reference).map(|bytes| Credentials::Kubeconfig { bytes, context: source.context.clone() }))
+    Ok(key_of(&secret, namespace, reference)
+        .map(|bytes| Credentials::Kubeconfig { bytes, context: source.context.clone() }))
 }
 
 fn key_of(secret: &Secret, namespace: &str, reference: &SecretKeyRef) -> Result<Vec<u8>, Trouble> {

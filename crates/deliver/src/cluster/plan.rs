@@ -70,7 +70,8 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan<Action, ClusterStatus> 
     if observed.deleting {
         return Plan { actions: disconnect(), released: true, ..Plan::rest() };
     }
-    let interval = observed.spec.probe.as_ref().and_then(|probe| probe.interval).map_or(DEFAULT_INTERVAL, Into::into);
+    let interval =
+        observed.spec.probe.as_ref().and_then(|probe| probe.interval).map_or(DEFAULT_INTERVAL, Into::into);
     let (status, wake) = match &observed.reach {
         Reach::NotTried => (suspended(observed, now), Wake::OnChange),
         Reach::Trouble(trouble) => {
@@ -85,12 +86,18 @@ pub fn plan(observed: &Observed, now: Timestamp) -> Plan<Action, ClusterStatus> 
     };
     let notes = notes(&observed.status, &status);
     let status = if worth_writing(observed, &status, now) { status } else { observed.status.clone() };
-    let actions = if observed.spec.suspend && !is_suspended(&observed.status) { disconnect() } else { Vec::new() };
+    let actions =
+        if observed.spec.suspend && !is_suspended(&observed.status) { disconnect() } else { Vec::new() };
     Plan { actions, status: Some(status), notes, wake, released: false }
 }
 
 /// The status when no decision was possible at all, for example while the hub's own API fails.
-pub fn stalled(status: &ClusterStatus, generation: Option<i64>, message: &str, now: Timestamp) -> ClusterStatus {
+pub fn stalled(
+    status: &ClusterStatus,
+    generation: Option<i64>,
+    message: &str,
+    now: Timestamp,
+) -> ClusterStatus {
     let mut status = ClusterStatus { observed_generation: generation, ..status.clone() };
     condition::set(&mut status.conditions, READY, Truth::Unknown, "NotObserved", message, generation, now);
     status
@@ -148,7 +155,9 @@ fn set_ready(status: &mut ClusterStatus, truth: Truth, reason: &str, message: &s
 /// Anything but a later `lastProbe` is worth a write; that alone only once per heartbeat.
 fn worth_writing(observed: &Observed, new: &ClusterStatus, now: Timestamp) -> bool {
     let old = &observed.status;
-    if (ClusterStatus { last_probe: None, ..old.clone() }) != (ClusterStatus { last_probe: None, ..new.clone() }) {
+    if (ClusterStatus { last_probe: None, ..old.clone() })
+        != (ClusterStatus { last_probe: None, ..new.clone() })
+    {
         return true;
     }
     let Some(last) = &old.last_probe else { return new.last_probe.is_some() };
@@ -177,7 +186,9 @@ fn millis(step: u32) -> Duration {
 
 /// Tells people about a change of the verdict, once: the note follows from the status before.
 fn notes(old: &ClusterStatus, new: &ClusterStatus) -> Vec<Note> {
-    let (Some(after), before) = (condition::get(&new.conditions, READY), condition::get(&old.conditions, READY)) else {
+    let (Some(after), before) =
+        (condition::get(&new.conditions, READY), condition::get(&old.conditions, READY))
+    else {
         return Vec::new();
     };
     if before.is_some_and(|before| (&before.status, &before.reason) == (&after.status, &after.reason)) {

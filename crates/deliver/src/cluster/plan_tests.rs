@@ -147,7 +147,16 @@ fn the_interval_of_the_spec_is_kept_and_trouble_backs_off() {
 
 #[test]
 fn latency_is_rounded_and_one_step_of_noise_is_no_news() {
-    for (millis, shown) in [(0, "1ms"), (1, "1ms"), (2, "2ms"), (3, "5ms"), (6, "10ms"), (51, "100ms"), (1500, "2s"), (9000, "10s")] {
+    for (millis, shown) in [
+        (0, "1ms"),
+        (1, "1ms"),
+        (2, "2ms"),
+        (3, "5ms"),
+        (6, "10ms"),
+        (51, "100ms"),
+        (1500, "2s"),
+        (9000, "10s"),
+    ] {
         assert_eq!(latency(None, StdDuration::from_millis(millis)).to_string(), shown, "{millis} ms");
     }
     let five = Some(Duration(StdDuration::from_millis(5)));
@@ -157,7 +166,12 @@ fn latency_is_rounded_and_one_step_of_noise_is_no_news() {
 }
 
 fn any_reach() -> impl Strategy<Value = Reach> {
-    prop_oneof![(0u64..100_000).prop_map(reached), Just(refused()), Just(secret_missing()), Just(Reach::NotTried)]
+    prop_oneof![
+        (0u64..100_000).prop_map(reached),
+        Just(refused()),
+        Just(secret_missing()),
+        Just(Reach::NotTried)
+    ]
 }
 
 proptest! {

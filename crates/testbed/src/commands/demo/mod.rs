@@ -85,7 +85,10 @@ async fn play(args: &Args, stage: &Stage, product: &mut Product) -> anyhow::Resu
 }
 
 fn cluster_kind() -> ApiResource {
-    ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk("windlass.dev", "v1alpha1", "Cluster"), "clusters")
+    ApiResource::from_gvk_with_plural(
+        &GroupVersionKind::gvk("windlass.dev", "v1alpha1", "Cluster"),
+        "clusters",
+    )
 }
 
 async fn register(stage: &Stage) -> anyhow::Result<()> {
@@ -139,12 +142,19 @@ fn ready(object: &DynamicObject) -> (String, String, String) {
 }
 
 async fn show(clusters: &Api<DynamicObject>) -> anyhow::Result<()> {
-    println!("\n{:<20} {:<6} {:<18} {:<10} {:<8} MESSAGE", "CLUSTER", "READY", "REASON", "VERSION", "LATENCY");
+    println!(
+        "\n{:<20} {:<6} {:<18} {:<10} {:<8} MESSAGE",
+        "CLUSTER", "READY", "REASON", "VERSION", "LATENCY"
+    );
     for object in clusters.list(&kube::api::ListParams::default().labels("windlass.dev/demo=true")).await? {
         let (status, reason, message) = ready(&object);
         let text = |field: &str| object.data["status"][field].as_str().unwrap_or("-").to_owned();
         let name = object.metadata.name.clone().unwrap_or_default();
-        println!("{name:<20} {status:<6} {reason:<18} {:<10} {:<8} {message}", text("version"), text("latency"));
+        println!(
+            "{name:<20} {status:<6} {reason:<18} {:<10} {:<8} {message}",
+            text("version"),
+            text("latency")
+        );
     }
     Ok(())
 }

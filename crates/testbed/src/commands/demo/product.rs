@@ -37,7 +37,8 @@ pub(super) fn definitions(windlass: &Path) -> anyhow::Result<Vec<CustomResourceD
 
 /// The same kubeconfig, pointing elsewhere.
 pub(super) fn with_server(kubeconfig: &str, server: &str) -> anyhow::Result<String> {
-    let mut config: kube::config::Kubeconfig = serde_saphyr::from_str(kubeconfig).context("not a kubeconfig")?;
+    let mut config: kube::config::Kubeconfig =
+        serde_saphyr::from_str(kubeconfig).context("not a kubeconfig")?;
     for cluster in config.clusters.iter_mut().filter_map(|named| named.cluster.as_mut()) {
         cluster.server = Some(server.to_owned());
     }

@@ -4,8 +4,7 @@ use std::{cell::RefCell, path::PathBuf, time::Duration};
 
 use anyhow::Context;
 use k8s_openapi::{
-    api::core::v1::Namespace,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, Config, ResourceExt,
@@ -40,7 +39,8 @@ impl Stage {
             }
             Some(context) => {
                 let kubeconfig = Kubeconfig::read().context("cannot read your kubeconfig")?;
-                let options = KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
+                let options =
+                    KubeConfigOptions { context: Some(context.to_owned()), ..KubeConfigOptions::default() };
                 let config = Config::from_custom_kubeconfig(kubeconfig.clone(), &options)
                     .await
                     .with_context(|| format!("your kubeconfig has no usable context {context}"))?;
@@ -71,11 +71,15 @@ impl Stage {
                 continue;
             }
             let params = PatchParams::apply("windlass-demo").force();
-            api.patch(&name, &params, &Patch::Apply(definition)).await.with_context(|| format!("cannot apply {name}"))?;
+            api.patch(&name, &params, &Patch::Apply(definition))
+                .await
+                .with_context(|| format!("cannot apply {name}"))?;
             self.installed.borrow_mut().push(name.clone());
             let established = kube::runtime::conditions::is_crd_established();
             let wait = kube::runtime::wait::await_condition(api.clone(), &name, established);
-            tokio::time::timeout(Duration::from_secs(30), wait).await.with_context(|| format!("{name} is not served"))??;
+            tokio::time::timeout(Duration::from_secs(30), wait)
+                .await
+                .with_context(|| format!("{name} is not served"))??;
         }
         Ok(())
     }

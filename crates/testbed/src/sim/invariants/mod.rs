@@ -48,7 +48,8 @@ pub async fn others_unaffected(
     ready: impl Fn(&World, &str) -> bool,
 ) -> anyhow::Result<()> {
     let waiting = || healthy.iter().filter(|name| !ready(world, name)).copied().collect::<Vec<_>>();
-    let ready = world.eventually("healthy objects beside a poison one", within, || waiting().is_empty()).await;
+    let ready =
+        world.eventually("healthy objects beside a poison one", within, || waiting().is_empty()).await;
     ready.map_err(|error| error.context(format!("not ready in time: {}", waiting().join(", "))))
 }
 
@@ -77,7 +78,8 @@ pub fn ready_is_current(world: &World, rule: Ready) -> anyhow::Result<()> {
         if was == after.get("status") {
             continue;
         }
-        let observed = ready.get("observedGeneration").or_else(|| after.pointer("/status/observedGeneration"));
+        let observed =
+            ready.get("observedGeneration").or_else(|| after.pointer("/status/observedGeneration"));
         let generation = after.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
         let Some(observed) = observed.and_then(Value::as_i64) else {
             bail!("Ready=True without observedGeneration: {}", write.line());
@@ -86,7 +88,11 @@ pub fn ready_is_current(world: &World, rule: Ready) -> anyhow::Result<()> {
             Ready::AtCommit => observed == generation,
             Ready::Honest => observed <= generation,
         };
-        ensure!(fine, "Ready=True with observedGeneration {observed} at generation {generation}: {}", write.line());
+        ensure!(
+            fine,
+            "Ready=True with observedGeneration {observed} at generation {generation}: {}",
+            write.line()
+        );
     }
     Ok(())
 }
@@ -101,7 +107,8 @@ fn ready_condition(object: &Value) -> Option<&Value> {
 /// # Errors
 /// Names the first write that sets it back.
 pub fn only_forward(world: &World, kind: &str, read: impl Fn(&Value) -> Option<i64>) -> anyhow::Result<()> {
-    for write in world.instance_writes().iter().filter(|write| write.accepted() && write.call.kind() == kind) {
+    for write in world.instance_writes().iter().filter(|write| write.accepted() && write.call.kind() == kind)
+    {
         let (Some(before), Some(after)) = (&write.before, &write.after) else { continue };
         if let (Some(was), Some(is)) = (read(before), read(after)) {
             ensure!(is >= was, "went back from {was} to {is}: {}", write.line());
