@@ -31,7 +31,7 @@ pub(crate) async fn measure(
     let used = measure::cpu(child.pid())?.saturating_sub(before);
     let percent = used.as_secs_f64() / window.as_secs_f64() * 100.0;
     report.below(&format!("idle controller, {state}: CPU"), percent, "% of a core", 0.5);
-    let mib = |bytes: u64| bytes as f64 / 1024.0 / 1024.0;
+    let mib = |bytes: u64| f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0;
     report.below(
         &format!("idle controller, {state}: memory"),
         mib(measure::memory(child.pid())?),

@@ -111,7 +111,7 @@ mod tests {
         let pid = std::process::id();
         let before = cpu(pid).unwrap();
         let mut hash = 1u64;
-        while cpu(pid).unwrap() - before < Duration::from_millis(20) {
+        while cpu(pid).unwrap().saturating_sub(before) < Duration::from_millis(20) {
             for n in 0..100_000u64 {
                 hash = hash.wrapping_mul(31).wrapping_add(n);
             }

@@ -79,21 +79,21 @@ fn the_crates_depend_on_each_other_as_drawn() {
 fn every_promise_names_a_test_that_exists() {
     let tests = tests_in(&root());
     let promises = fs::read_to_string(root().join("docs/promises.md")).unwrap();
-    let mut named = 0;
+    let mut count = 0;
     let mut missing = Vec::new();
     for line in promises.lines().filter(|line| line.starts_with("- ")) {
         let Some((promise, shown_by)) = line.rsplit_once('→') else { panic!("no test is named: {line}") };
         let names: Vec<&str> = shown_by.split('`').skip(1).step_by(2).collect();
         assert!(!names.is_empty(), "no test is named: {promise}");
         for name in names {
-            named += 1;
+            count += 1;
             if !tests.contains(name) {
                 missing.push(format!("{name} ({})", promise.trim()));
             }
         }
     }
     assert!(missing.is_empty(), "no such test:\n  {}", missing.join("\n  "));
-    assert!(named > 20, "the list of promises is nearly empty: {named}");
+    assert!(count > 20, "the list of promises is nearly empty: {count}");
 }
 
 #[test]

@@ -111,9 +111,8 @@ impl Queue {
             .filter(|(due, _)| *due <= now && self.running_failing < self.failing_share());
         let key = match (healthy, failing) {
             (Some(_), None) => self.healthy.pop_first(),
-            (None, Some(_)) => self.failing.pop_first(),
             (Some(a), Some(b)) if a <= b => self.healthy.pop_first(),
-            (Some(_), Some(_)) => self.failing.pop_first(),
+            (_, Some(_)) => self.failing.pop_first(),
             (None, None) => None,
         }
         .map(|(_, key)| key)?;

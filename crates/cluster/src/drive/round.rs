@@ -63,13 +63,10 @@ impl<C: Controller> Rounds<C> {
     pub(crate) async fn run(&self, key: Key, object: Arc<C::Object>) -> Ended<C::Object> {
         let shard = key.shard(self.services.gate.shards());
         let round = self.reconcile(shard, object.clone());
-        let result = match tokio::time::timeout(self.deadline, round).await {
-            Ok(result) => result,
-            Err(_) => {
-                self.services.metrics.error(self.controller.name(), "deadline");
-                warn!(deadline = ?self.deadline, "the round took too long and was given up");
-                return Ended { key, outcome: RETRY, round: Round::Failed, written: None };
-            }
+        let Ok(result) = tokio::time::timeout(self.deadline, round).await else {
+            self.services.metrics.error(self.controller.name(), "deadline");
+            warn!(deadline = ?self.deadline, "the round took too long and was given up");
+            return Ended { key, outcome: RETRY, round: Round::Failed, written: None };
         };
         match result {
             Ok(done) => ended(key, done),

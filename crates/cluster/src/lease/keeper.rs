@@ -280,7 +280,7 @@ impl Keeper {
                 self.members.remove(member);
             }
             Step::Take(shard) | Step::Renew(shard) => {
-                self.hold(*shard, matches!(step, Step::Take(_))).await?
+                self.hold(*shard, matches!(step, Step::Take(_))).await?;
             }
             Step::Release(shard) => self.release(*shard).await?,
         }

@@ -127,7 +127,7 @@ pub fn plan(view: &View<'_>, now: Duration) -> (Vec<Step>, Duration) {
             }
             Some(seen) if seen.live(now) => due(seen.since + seen.lasts),
             _ if mine && view.willing && !foreign && opened(view, shard, now) => {
-                steps.push(Step::Take(shard))
+                steps.push(Step::Take(shard));
             }
             _ => {}
         }

@@ -39,6 +39,7 @@ impl World {
 fn a_single_leader_table() {
     let at = Duration::from_secs;
     let held = |holder, since| BTreeMap::from([(0, seen(holder, 1, since))]);
+    #[allow(clippy::type_complexity, reason = "a table")]
     let cases: Vec<(&str, BTreeMap<u32, Seen>, BTreeMap<u32, Duration>, bool, u64, Vec<Step>)> = vec![
         ("nobody yet", BTreeMap::new(), BTreeMap::new(), true, 0, vec![Step::Take(0)]),
         ("nobody yet, but cold", BTreeMap::new(), BTreeMap::new(), false, 0, vec![]),
@@ -121,7 +122,10 @@ struct Replica {
 }
 
 fn trusted(replica: &Replica, shard: u32, now: Duration) -> bool {
-    replica.renewed.get(&shard).is_some_and(|sent| now < *sent + TIMING.duration - TIMING.margin)
+    replica
+        .renewed
+        .get(&shard)
+        .is_some_and(|sent| now < *sent + TIMING.duration.saturating_sub(TIMING.margin))
 }
 
 proptest! {
@@ -167,7 +171,7 @@ proptest! {
                 }
             }
         }
-        for n in 0..3 { replicas[n].alive = n == 1; }
+        for (n, replica) in replicas.iter_mut().enumerate() { replica.alive = n == 1; }
         for _ in 0..60 {
             now += Duration::from_millis(700);
             run(1, now, &mut replicas, &mut leases, &mut members)?;

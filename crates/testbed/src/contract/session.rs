@@ -16,7 +16,7 @@ use super::definitions::GROUP;
 use super::transcript::{Transcript, failure};
 
 /// How long to wait for something that the server does in its own time.
-const PATIENCE: Duration = Duration::from_secs(90);
+const PATIENCE: Duration = Duration::from_mins(3);
 
 /// The requests of one case, in a namespace of its own.
 pub struct Session {

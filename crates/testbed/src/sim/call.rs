@@ -287,6 +287,8 @@ fn decode(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "calls read better")]
+
     use super::*;
 
     fn read(method: Method, uri: &str, content_type: &'static str, body: &str) -> Call {

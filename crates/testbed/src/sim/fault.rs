@@ -442,6 +442,8 @@ impl Fault {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::needless_pass_by_value, reason = "calls read better")]
+
     use super::*;
     use http::{HeaderMap, Method};
 

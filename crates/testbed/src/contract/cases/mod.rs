@@ -2,6 +2,7 @@
 
 mod apply;
 mod apply_lists;
+mod builtin;
 mod collect;
 mod create;
 mod custom;
@@ -33,6 +34,7 @@ pub fn all() -> Vec<Case> {
         patch::cases(),
         apply::cases(),
         apply_lists::cases(),
+        builtin::cases(),
         delete::cases(),
         status::cases(),
         custom::cases(),
