@@ -2,7 +2,6 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::Context;
 use windlass_testbed::{
     control_plane::{ControlPlane, User},
     measure::{self, Report},
@@ -53,5 +52,5 @@ fn program() -> anyhow::Result<PathBuf> {
     }
     let beside = std::env::current_exe()?.with_file_name("windlass");
     anyhow::ensure!(beside.is_file(), "{} is not built: run `make bench`", beside.display());
-    Ok(beside).context("no program")
+    Ok(beside)
 }

@@ -40,7 +40,8 @@ async fn install(client: &Client) -> anyhow::Result<()> {
     let definition = Cluster::crd();
     api.create(&PostParams::default(), &definition).await.context("cannot create the CRD")?;
     let established = kube::runtime::conditions::is_crd_established();
-    let wait = kube::runtime::wait::await_condition(api, &definition.name_any(), established);
+    let name = definition.name_any();
+    let wait = kube::runtime::wait::await_condition(api, &name, established);
     tokio::time::timeout(Duration::from_secs(30), wait).await.context("the CRD is not served")??;
     Ok(())
 }

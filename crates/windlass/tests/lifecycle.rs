@@ -5,6 +5,7 @@ mod support;
 
 use std::{
     net::TcpListener,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -39,6 +40,8 @@ struct Stage {
     plane: &'static ControlPlane,
     namespace: Namespace,
     fleet: Fleet,
+    /// Written once: each call of `kubeconfig_path` writes the file anew, and a replica may be reading it.
+    admin: PathBuf,
     _turn: MutexGuard<'static, ()>,
 }
 
@@ -51,12 +54,13 @@ impl Stage {
         install_crds(&client).await;
         let fleet = Fleet { client, namespace: namespace.name().to_owned() };
         fleet.wipe().await;
-        Self { plane, namespace, fleet, _turn: turn }
+        let admin = plane.kubeconfig_path(&User::Admin).unwrap();
+        Self { plane, namespace, fleet, admin, _turn: turn }
     }
 
     fn replica(&self, identity: &str) -> Replica {
         Replica::start(Start {
-            kubeconfig: &self.plane.kubeconfig_path(&User::Admin).unwrap(),
+            kubeconfig: &self.admin,
             namespace: self.namespace.name(),
             identity,
             args: vec!["--log-level=info,windlass_cluster=debug".to_owned()],
@@ -74,7 +78,7 @@ impl Stage {
 
     /// A kubeconfig that works.
     fn kubeconfig(&self) -> String {
-        std::fs::read_to_string(self.plane.kubeconfig_path(&User::Admin).unwrap()).unwrap()
+        std::fs::read_to_string(&self.admin).unwrap()
     }
 }
 

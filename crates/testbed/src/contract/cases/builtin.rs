@@ -8,7 +8,7 @@ use super::cases;
 
 cases![
     lease_is_swapped_by_version,
-    service_account_and_headless_service,
+    service_account_and_external_service,
     webhook_configuration_keeps_its_ca_bundle,
     secret_applied_by_text,
     namespace_applied_and_labelled,
@@ -36,7 +36,7 @@ async fn lease_is_swapped_by_version(session: &Session) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn service_account_and_headless_service(session: &Session) -> anyhow::Result<()> {
+async fn service_account_and_external_service(session: &Session) -> anyhow::Result<()> {
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "a"},
         "imagePullSecrets": [{"name": "x"}], "automountServiceAccountToken": false});
     session.apply("one", "serviceaccounts/a", &account).await?.expect(201)?;
@@ -75,8 +75,8 @@ async fn webhook_configuration_keeps_its_ca_bundle(session: &Session) -> anyhow:
     };
     let made = session.apply("chart", &one, &webhook(None)).await?.expect(201)?;
     ensure!(made.pointer("/webhooks/0/failurePolicy") == Some(&json!("Fail")), "{made}");
-    let patch = json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "eA=="}]);
-    let patched = session.patch("json", &format!("{one}?fieldManager=server"), &patch).await?.expect(200)?;
+    let change = json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": "eA=="}]);
+    let patched = session.patch("json", &format!("{one}?fieldManager=server"), &change).await?.expect(200)?;
     ensure!(patched.pointer("/metadata/generation") == Some(&json!(2)), "{patched}");
     let again = session.apply("chart", &one, &webhook(None)).await?.expect(200)?;
     ensure!(text(&again, "/webhooks/0/clientConfig/caBundle") == "eA==", "{again}");

@@ -19,6 +19,9 @@ pub(crate) fn on_read(resource: &Resource, object: &mut Value) {
             }
         }
         "Service" => {
+            if object.pointer("/spec/type") != Some(&json!("ExternalName")) {
+                ensure(object, &["spec", "internalTrafficPolicy"], json!("Cluster"));
+            }
             for port in list(object, "/spec/ports") {
                 if let Some(number) = port.get("port").cloned() {
                     ensure(port, &["targetPort"], number);

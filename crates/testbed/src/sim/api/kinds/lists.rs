@@ -66,7 +66,6 @@ pub(super) const DEFAULTS: &[(&str, &str, &str)] = &[
     ("core.v1.ServicePort", "protocol", "\"TCP\""),
     ("core.v1.ServiceSpec", "type", "\"ClusterIP\""),
     ("core.v1.ServiceSpec", "sessionAffinity", "\"None\""),
-    ("core.v1.ServiceSpec", "internalTrafficPolicy", "\"Cluster\""),
     ("core.v1.PodSpec", "restartPolicy", "\"Always\""),
     ("core.v1.PodSpec", "terminationGracePeriodSeconds", "30"),
     ("core.v1.PodSpec", "dnsPolicy", "\"ClusterFirst\""),

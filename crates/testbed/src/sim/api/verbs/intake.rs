@@ -259,6 +259,7 @@ fn check_builtin(call: &Call, object: &Value, old: Option<&Value>) -> Vec<Cause>
             }
         }
     }
+    causes.extend(check_selector(call, object));
     let frozen: &[&str] = match call.resource.kind.as_str() {
         "Deployment" | "ReplicaSet" | "Job" => &["/spec/selector"],
         "Secret" => &["/type"],
@@ -288,6 +289,21 @@ fn check_uid(object: &Value, old: &Value) -> Option<Cause> {
             "metadata.uid",
             format!("Invalid value: \"{uid}\": field is immutable"),
         )
+    })
+}
+
+/// The pods of a workload must be its own.
+fn check_selector(call: &Call, object: &Value) -> Option<Cause> {
+    if !matches!(call.resource.kind.as_str(), "Deployment" | "ReplicaSet") {
+        return None;
+    }
+    let wanted = object.pointer("/spec/selector/matchLabels").and_then(Value::as_object);
+    let labels = object.pointer("/spec/template/metadata/labels");
+    let misses = |(key, value): (&String, &Value)| labels.and_then(|labels| labels.get(key)) != Some(value);
+    wanted.into_iter().flatten().any(misses).then(|| {
+        let shown = labels.cloned().unwrap_or_default();
+        let message = format!("Invalid value: {shown}: `selector` does not match template `labels`");
+        Cause::new("FieldValueInvalid", "spec.template.metadata.labels", message)
     })
 }
 
