@@ -29,7 +29,8 @@ demo: preflight ## A control plane, the controller at work, and what to look at 
 	@$(TESTBED) demo $(if $(CONTEXT),--context $(CONTEXT))
 
 .PHONY: test
-test: preflight tools lint ## Everything that has to hold: lints, unit, simulation, real control plane
+test: preflight tools ## Everything that has to hold: lints, unit, simulation, real control plane
+	@scripts/lint
 	@scripts/test
 
 .PHONY: tools
@@ -46,7 +47,7 @@ down: ## Ends what `make up` started
 
 .PHONY: lint
 lint: preflight ## Formatting, clippy, licences
-	@scripts/lint
+	@scripts/lint all
 
 .PHONY: bench
 bench: preflight tools ## Figures: one program per part, a table and JSON

@@ -28,6 +28,7 @@ pub async fn differential(env: &Env, plan: Differential) -> Outcome {
         Err(error) => Outcome { name: NAME, result: Err(error), transcript: Vec::new() },
         Ok(session) => {
             let result = walk(&session, plan).await;
+            session.release(&["configmaps/a", "configmaps/b", "widgets/a", "widgets/b"]).await;
             session.close().await;
             Outcome { name: NAME, result, transcript: session.transcript() }
         }

@@ -103,6 +103,19 @@ impl Session {
         }
     }
 
+    /// Takes finalizers off, so that nothing keeps the namespace from going.
+    pub(crate) async fn release(&self, objects: &[&str]) {
+        let change = json!({"metadata": {"finalizers": null}});
+        for object in objects {
+            let path = self.path(object);
+            if let Err(error) =
+                self.raw(&Method::PATCH, &path, "application/merge-patch+json", Some(&change)).await
+            {
+                tracing::debug!(%error, path, "left over");
+            }
+        }
+    }
+
     fn book(&self) -> MutexGuard<'_, Transcript> {
         self.transcript.lock().unwrap_or_else(PoisonError::into_inner)
     }
