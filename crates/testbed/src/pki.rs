@@ -137,14 +137,18 @@ impl SigningKey {
 pub fn write_private(folder: &Path, name: &str, content: &str) -> anyhow::Result<PathBuf> {
     use std::io::Write;
     use std::os::unix::fs::OpenOptionsExt;
+    static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let path = folder.join(name);
+    // Renamed into place: whoever reads an earlier one never sees half of it.
+    let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let new = folder.join(format!(".{name}.{}.{count}", std::process::id()));
     std::fs::OpenOptions::new()
-        .create(true)
-        .truncate(true)
+        .create_new(true)
         .write(true)
         .mode(0o600)
-        .open(&path)
+        .open(&new)
         .and_then(|mut file| file.write_all(content.as_bytes()))
+        .and_then(|()| std::fs::rename(&new, &path))
         .with_context(|| format!("cannot write {}", path.display()))?;
     Ok(path)
 }

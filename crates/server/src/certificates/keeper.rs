@@ -267,7 +267,8 @@ impl Keeper {
         {
             watch_object(api, name)
                 .default_backoff()
-                .inspect_err(|error| debug!(%error, "a watch for the webhook certificates failed"))
+                // Not the error itself: one about decoding quotes the Secret.
+                .inspect_err(|_| debug!("a watch for the webhook certificates failed"))
                 .filter_map(|event| std::future::ready(event.is_ok().then_some(())))
                 .boxed()
         }
