@@ -96,7 +96,7 @@ pub(crate) async fn measure(client: &Client, report: &mut Report) -> anyhow::Res
     let took = begin.elapsed();
     anyhow::ensure!(*warm.borrow(), "the watch never became whole");
     report.figure("list and first status of all: rounds per second", per_second(OBJECTS, took), "1/s");
-    let cpu_each = (measure::cpu(me)? - cpu).as_secs_f64() * 1e6 / as_f64(OBJECTS);
+    let cpu_each = measure::cpu(me)?.saturating_sub(cpu).as_secs_f64() * 1e6 / as_f64(OBJECTS);
     report.figure("list and first status of all: CPU each", cpu_each, "µs");
     let held = measure::memory(me)?.saturating_sub(before);
     report.below("memory held per object", as_f64(usize::try_from(held)?) / as_f64(OBJECTS), "bytes", 2048.0);
@@ -115,7 +115,7 @@ pub(crate) async fn measure(client: &Client, report: &mut Report) -> anyhow::Res
     let done = controller.rounds.load(Ordering::Relaxed) - from;
     anyhow::ensure!(done >= rounds, "only {done} rounds of {rounds}");
     report.figure("no-change rounds per second", per_second(done, begin.elapsed()), "1/s");
-    let cpu_each = (measure::cpu(me)? - cpu).as_secs_f64() * 1e6 / as_f64(done);
+    let cpu_each = measure::cpu(me)?.saturating_sub(cpu).as_secs_f64() * 1e6 / as_f64(done);
     report.below("CPU per no-change round", cpu_each, "µs", 100.0);
 
     stop.cancel();
