@@ -1,0 +1,5 @@
+//! Repositories: mirrors of Git and Jujutsu remotes, revisions, trees, commits, pushes and the journal of movements.
+//!
+//! What comes in are remotes with their credentials and edits to make; what goes out are commits, trees, files and the
+//! moves of refs. Objects are read with gix, the network is the `git` program, jj-lib knows change ids, conflicts and
+//! operations. Nothing in here knows of a cluster.
