@@ -3,3 +3,6 @@
 //! What comes in are remotes with their credentials and edits to make; what goes out are commits, trees, files and the
 //! moves of refs. Objects are read with gix, the network is the `git` program, jj-lib knows change ids, conflicts and
 //! operations. Nothing in here knows of a cluster.
+
+pub mod id;
+pub mod repo;
