@@ -50,7 +50,7 @@ pub fn set(
         type_: type_.to_owned(),
         status: truth.as_str().to_owned(),
         reason: reason.to_owned(),
-        message: truncate(message, MESSAGE_LIMIT),
+        message: message[..message.floor_char_boundary(MESSAGE_LIMIT)].to_owned(),
         observed_generation: generation,
         last_transition_time: Time(whole_seconds(now)),
     };
@@ -75,15 +75,6 @@ pub fn get<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition
 /// The time without its fraction: the API server keeps whole seconds, and what it keeps must compare equal.
 pub fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
-}
-
-/// The first `limit` bytes, cut where a character ends.
-fn truncate(text: &str, limit: usize) -> String {
-    let mut end = text.len().min(limit);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
 }
 
 #[cfg(test)]

@@ -116,8 +116,8 @@ where
         let mut out = Vec::new();
         let refer = |(namespace, name): &(Option<String>, String)| {
             Seen::Changed(Reference {
-                group: K::group(&()).into_owned(),
-                kind: K::kind(&()).into_owned(),
+                group: K::group(&()),
+                kind: K::kind(&()),
                 namespace: namespace.clone(),
                 name: name.clone(),
             })

@@ -251,7 +251,7 @@ fn compare() -> Compare {
 
 #[test]
 fn clusters_converge_under_every_fault() {
-    sim::seeds("clusters_converge_under_every_fault", 150, |seed| {
+    sim::seeds("clusters_converge_under_every_fault", 200, |seed| {
         let plan = Faults::chaos(seed, &["a", "b"], Duration::from_secs(80));
         sim::compare_with_fault_free(seed, &plan, &compare(), scenario)
     });

@@ -1,6 +1,6 @@
 //! Names of objects: of the kind that a controller drives, and of whatever those objects read.
 
-use std::{fmt, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc};
 
 use kube::Resource;
 use serde::{Serialize, Serializer};
@@ -52,9 +52,9 @@ impl Serialize for Key {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Reference {
     /// API group, empty for the core group.
-    pub group: String,
+    pub group: Cow<'static, str>,
     /// Kind, as in a manifest.
-    pub kind: String,
+    pub kind: Cow<'static, str>,
     /// `None` for a cluster-scoped object.
     pub namespace: Option<String>,
     /// The object's name.
@@ -65,8 +65,8 @@ impl Reference {
     /// A Secret.
     pub fn secret(namespace: &str, name: &str) -> Self {
         Self {
-            group: String::new(),
-            kind: "Secret".into(),
+            group: Cow::Borrowed(""),
+            kind: Cow::Borrowed("Secret"),
             namespace: Some(namespace.into()),
             name: name.into(),
         }

@@ -27,13 +27,15 @@ pub enum Change {
 
 struct Held<K> {
     object: Arc<K>,
-    reads: Vec<Reference>,
+    /// Shared with `readers`.
+    reads: Box<[Arc<Reference>]>,
 }
 
 /// See the module's text.
 pub struct Store<K> {
     objects: BTreeMap<Key, Held<K>>,
-    readers: BTreeMap<Reference, BTreeSet<Key>>,
+    /// In order of their keys. Most have one reader: a set for each would cost more than the object.
+    readers: BTreeMap<Arc<Reference>, Vec<Key>>,
     /// Keys seen in the list that is being read, while one is.
     listing: Option<BTreeSet<Key>>,
 }
@@ -62,11 +64,23 @@ impl<K: Resource> Store<K> {
         }
         let reads = reads(&object);
         self.unread(&key);
-        for reference in &reads {
-            self.readers.entry(reference.clone()).or_default().insert(key.clone());
-        }
+        let reads = reads.into_iter().map(|reference| self.read(reference, &key)).collect();
         self.objects.insert(key, Held { object: Arc::new(object), reads });
         Change::Changed
+    }
+
+    /// Notes a reader and gives the shared name of what it reads.
+    fn read(&mut self, reference: Reference, key: &Key) -> Arc<Reference> {
+        let shared = self.readers.get_key_value(&reference).map(|(shared, _)| shared.clone());
+        let shared = shared.unwrap_or_else(|| Arc::new(reference));
+        let keys = self.readers.entry(shared.clone()).or_default();
+        if let Err(place) = keys.binary_search(key) {
+            if keys.is_empty() {
+                keys.reserve_exact(1);
+            }
+            keys.insert(place, key.clone());
+        }
+        shared
     }
 
     /// Takes an object out.
@@ -119,7 +133,9 @@ impl<K: Resource> Store<K> {
         let Some(held) = self.objects.get_mut(key) else { return };
         for reference in std::mem::take(&mut held.reads) {
             if let Some(keys) = self.readers.get_mut(&reference) {
-                keys.remove(key);
+                if let Ok(place) = keys.binary_search(key) {
+                    keys.remove(place);
+                }
                 if keys.is_empty() {
                     self.readers.remove(&reference);
                 }
