@@ -6,7 +6,7 @@ use futures::{
     FutureExt, Stream, StreamExt,
     stream::{BoxStream, SelectAll},
 };
-use kube::{Api, Client, Resource};
+use kube::{Api, Client};
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
@@ -207,9 +207,10 @@ impl<C: Controller> Running<C> {
         let now = Instant::now();
         while let Some(key) = self.queue.take(now) {
             let shard = key.shard(self.rounds.services.gate.shards());
-            let (Some(object), true) = (self.store.get(&key), self.held.contains_key(&shard)) else {
+            let ours = self.held.contains_key(&shard);
+            let Some(object) = ours.then(|| self.store.get(&key)).flatten() else {
                 // Not ours: when the shard is gained, everything in it is woken.
-                let known = self.store.get(&key).is_some();
+                let known = self.store.has(&key);
                 self.queue.done(&key, Outcome::Rest, now, known);
                 continue;
             };
@@ -240,12 +241,12 @@ impl<C: Controller> Running<C> {
         self.rounds.services.metrics.round(self.name(), ended.round, took);
         if let Some(object) = ended.written {
             // What the API gave back after the last finalizer went is no object any more.
-            if self.store.get(&ended.key).is_some_and(|held| held.meta().uid == object.meta().uid) {
+            if self.store.holds(&ended.key, &object) {
                 let controller = self.rounds.controller.clone();
                 self.store.put(object, |object| controller.reads(object));
             }
         }
-        let known = self.store.get(&ended.key).is_some();
+        let known = self.store.has(&ended.key);
         let outcome = match ended.outcome {
             Outcome::Rest if ended.round != Round::Fenced => Outcome::After(self.options.resync),
             other => other,
@@ -272,7 +273,7 @@ impl<C: Controller> Running<C> {
             }
             Event::Gone(object) => {
                 let key = Key::of(&object);
-                if self.store.get(&key).is_some_and(|held| held.meta().uid == object.meta().uid) {
+                if self.store.holds(&key, &object) {
                     self.store.remove(&key);
                     self.forget(&key);
                 }
@@ -293,7 +294,7 @@ impl<C: Controller> Running<C> {
     }
 
     fn wake(&mut self, key: &Key) {
-        if self.store.get(key).is_some() {
+        if self.store.has(key) {
             self.queue.wake(key, Instant::now());
         }
     }
