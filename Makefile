@@ -57,6 +57,10 @@ bench: preflight tools ## Figures: one program per part, a table and JSON
 soak: preflight ## The simulations with many more seeds (SEEDS=50000)
 	@WINDLASS_SEEDS=$(or $(SEEDS),50000) cargo test --release -p windlass-deliver --test simulation clusters_converge -- --nocapture
 
+.PHONY: fuzz
+fuzz: preflight ## Hostile text for the readers and writers of manifests, a minute each (SECONDS_EACH=600)
+	@scripts/fuzz
+
 .PHONY: museum
 museum: preflight ## Plants known bugs one by one and counts how many the tests catch
 	@scripts/museum

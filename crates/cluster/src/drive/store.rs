@@ -52,13 +52,13 @@ impl<K: Serialize + DeserializeOwned> Kept<K> {
     fn object(&self) -> Option<Arc<K>> {
         match self {
             Self::Whole(object) => Some(object.clone()),
-            Self::Packed(bytes) => serde_json::from_slice(bytes).map(Arc::new).map_err(unreadable).ok(),
+            Self::Packed(bytes) => serde_json::from_slice(bytes).map(Arc::new).inspect_err(unreadable).ok(),
         }
     }
 }
 
 /// A kind that cannot read what it wrote is a bug of its types. The text of the error may quote the object.
-fn unreadable(error: serde_json::Error) {
+fn unreadable(error: &serde_json::Error) {
     tracing::error!(category = ?error.classify(), "an object cannot be read back: it is passed over");
 }
 
