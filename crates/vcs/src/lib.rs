@@ -4,5 +4,11 @@
 //! moves of refs. Objects are read with gix, the network is the `git` program, jj-lib knows change ids, conflicts and
 //! operations. Nothing in here knows of a cluster.
 
+pub mod command;
 pub mod id;
+pub mod jujutsu;
+pub mod mirror;
+pub mod remote;
 pub mod repo;
+pub mod revision;
+pub mod tree;
