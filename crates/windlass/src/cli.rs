@@ -33,6 +33,9 @@ pub(crate) struct Cli {
 #[derive(Subcommand, Debug)]
 enum Verb {
     Controller(Box<verbs::controller::Args>),
+    Health(verbs::health::Args),
+    Canonical(verbs::canonical::Args),
+    Diff(verbs::diff::Args),
     Crds(verbs::crds::Args),
     Version(verbs::version::Args),
     Completion(verbs::completion::Args),
@@ -65,6 +68,9 @@ impl Verb {
     fn run(self) -> Result<(), CommandError> {
         match self {
             Self::Controller(args) => verbs::controller::run(*args),
+            Self::Health(args) => verbs::health::run(&args),
+            Self::Canonical(args) => verbs::canonical::run(&args),
+            Self::Diff(args) => verbs::diff::run(&args),
             Self::Crds(args) => verbs::crds::run(&args),
             Self::Version(args) => verbs::version::run(&args),
             Self::Completion(args) => verbs::completion::run(&args),
@@ -116,6 +122,18 @@ pub(crate) fn print(text: &str) -> Result<(), CommandError> {
         }
         _ => Ok(()),
     }
+}
+
+/// Says something beside the output, on standard error.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{} {text}", Paint::stderr().label("note:"));
+}
+
+/// A value as JSON for programs, with a line end.
+pub(crate) fn to_json(value: &impl serde::Serialize) -> Result<String, CommandError> {
+    serde_json::to_string_pretty(value)
+        .map(|text| format!("{text}\n"))
+        .map_err(|error| CommandError::failure("cannot write this as JSON").because(error))
 }
 
 #[cfg(test)]

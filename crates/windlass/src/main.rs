@@ -17,6 +17,7 @@ mod cli;
 mod config;
 mod controller;
 mod error;
+mod input;
 mod logs;
 mod suggest;
 mod terminal;

@@ -30,7 +30,7 @@ fn the_help_lists_verbs_exit_codes_and_the_plug_in() {
 
 #[test]
 fn every_verb_has_examples() {
-    for verb in ["controller", "crds", "version", "completion"] {
+    for verb in ["controller", "health", "canonical", "diff", "crds", "version", "completion"] {
         let told = run(&[verb, "--help"]);
         assert!(told.starts_with("exit code: 0\n") && told.contains("Examples:\n"), "{verb}: {told}");
     }

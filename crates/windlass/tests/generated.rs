@@ -36,7 +36,7 @@ fn the_command_line_reference_is_current() {
     let mut text =
         String::from("# Command line\n\nMade from `--help` by a test; do not edit.\n\n## windlass\n\n");
     let _ = writeln!(text, "```text\n{}\n```", help(&[]));
-    for verb in ["controller", "crds", "version", "completion"] {
+    for verb in ["controller", "health", "canonical", "diff", "crds", "version", "completion"] {
         let _ = writeln!(text, "\n## windlass {verb}\n\n```text\n{}\n```", help(&[verb]));
     }
     assert_current("docs/cli.md", &text);

@@ -1,6 +1,9 @@
 //! One file per verb: its arguments and what it does.
 
+pub(crate) mod canonical;
 pub(crate) mod completion;
 pub(crate) mod controller;
 pub(crate) mod crds;
+pub(crate) mod diff;
+pub(crate) mod health;
 pub(crate) mod version;

@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
     };
     let text = match args.output {
         None => format!("windlass {}{}", build.version, commit(build.commit)),
-        Some(Output::Json) => serde_json::to_string_pretty(&build).map_err(not_written)?,
+        Some(Output::Json) => cli::to_json(&build)?,
         Some(Output::Yaml) => serde_saphyr::to_string(&build).map_err(not_written)?,
     };
     cli::print(&format!("{}\n", text.trim_end()))
