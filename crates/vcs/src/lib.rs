@@ -6,9 +6,13 @@
 
 pub mod command;
 pub mod id;
+pub mod journal;
 pub mod jujutsu;
 pub mod mirror;
+mod openssh;
+pub mod push;
 pub mod remote;
 pub mod repo;
 pub mod revision;
 pub mod tree;
+pub mod write;

@@ -141,8 +141,9 @@ pub fn text_of(bytes: &[u8]) -> Result<&str, ParseError> {
 
 /// Where the value stands that `pointer` (RFC 6901) names in the document at `index`, counted without empty ones.
 ///
-/// Reads the text once more: meant for errors, which are rare, so that parsing stays fast.
+/// Reads the text anew: meant for errors, which are rare, so that parsing stays fast.
 pub fn locate(text: &str, index: usize, pointer: &str, limits: &Limits) -> Option<Position> {
+    parse(text, limits).ok()?;
     let documents = tree::documents(text, limits).ok()?;
     let mut node = &documents.iter().filter(|d| !d.root.is_empty()).nth(index)?.root;
     for step in pointer.split('/').skip(1) {

@@ -127,12 +127,9 @@ fn merge(map: &mut Map<String, Value>, value: Value) {
 
 /// All documents of a text, the empty ones too.
 ///
-/// The text is parsed as a whole first, so that its limits and errors are the same as everywhere.
+/// The text must have passed [`super::parse`]: what that refuses (limits of aliases, keys that are collections) is not
+/// checked again.
 pub(crate) fn documents(text: &str, limits: &Limits) -> Result<Vec<Tree>, ParseError> {
-    if text.len() > limits.bytes {
-        return Err(ParseError::TooLarge { bytes: text.len(), limit: limits.bytes });
-    }
-    build::documents(text, limits)?;
     let mut parser = Parser::new_from_str_with_options(text, build::options(limits));
     let mut builder = Builder { text, ..Builder::default() };
     while let Some(event) = parser.next_event() {

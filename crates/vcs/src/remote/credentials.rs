@@ -190,7 +190,7 @@ fn check_private_key(key: &str) -> Result<(), CredentialError> {
         return wrong(": its end is missing");
     }
     match label {
-        "OPENSSH PRIVATE KEY" => match ssh_key::PrivateKey::from_openssh(key) {
+        "OPENSSH PRIVATE KEY" => match crate::openssh::read(key) {
             Ok(key) if key.is_encrypted() => Err(CredentialError::EncryptedKey),
             Ok(_) => Ok(()),
             Err(_) => wrong(": its content is broken"),
