@@ -35,8 +35,17 @@ fn popular_operators_are_judged_by_what_their_status_means() {
 }
 
 #[test]
+fn whole_families_of_operators_are_judged_by_rules_and_by_convention() {
+    check(include_str!("health/data.yaml"));
+    check(include_str!("health/platforms.yaml"));
+    check(include_str!("health/delivery.yaml"));
+}
+
+#[test]
 fn kinds_nobody_wrote_a_rule_for_are_judged_by_convention() {
     check(include_str!("health/strangers.yaml"));
+    check(include_str!("health/by_conditions.yaml"));
+    check(include_str!("health/by_phase.yaml"));
 }
 
 const WIDGETS: &str = "

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::object::{int, text};
+use super::role::{Role, able, role};
 use super::words::{self, Tone};
 use super::{Health, Status};
 
@@ -31,25 +32,6 @@ pub(super) struct Condition<'a> {
     /// How grave it is, where the controller says: `Error`, `Warning`, `Info`.
     severity: &'a str,
     changed: &'a str,
-}
-
-/// What the type of a condition means when it is `True`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Role {
-    /// All is well: `Ready`, `Available`, `PodsHealthy`.
-    Summary,
-    /// One step is done, which does not mean that all are: `Created`, `PodScheduled`.
-    Step,
-    /// Something is wrong: `Stalled`, `ReconcileError`.
-    Fault,
-    /// Something is not there, be it yet or no more: `NotReady`.
-    Lacking,
-    /// Something goes on: `Reconciling`, `Issuing`.
-    Busy,
-    /// Switched off: `Paused`.
-    Paused,
-    /// Says nothing about health: `Upgradeable`.
-    Neutral,
 }
 
 fn truth(value: Option<&Value>) -> Truth {
@@ -132,7 +114,10 @@ fn one<'a>(kind: &'a str, item: &'a Value) -> Condition<'a> {
         truth: truth(item.get("status")),
         status: word(item.get("status")),
         reason: text(item, &["reason"]).trim(),
-        message: text(item, &["message"]).trim(),
+        message: [text(item, &["message"]).trim(), text(item, &["error"]).trim()]
+            .into_iter()
+            .find(|text| !text.is_empty())
+            .unwrap_or(""),
         observed: int(item, &["observedGeneration"]),
         severity: text(item, &["severity"]),
         changed: text(item, &["lastTransitionTime"]),
@@ -144,79 +129,6 @@ fn push<'a>(found: &mut Vec<Condition<'a>>, new: Condition<'a>) {
         Some(old) if old.changed <= new.changed => *old = new,
         Some(_) => {}
         None => found.push(new),
-    }
-}
-
-/// Types that say nothing about health, though their words would.
-const NEUTRAL: &[&str] = &[
-    "upgradeable",
-    "deletable",
-    "evictable",
-    "removable",
-    "scalable",
-    "disruptionallowed",
-    "ablescale",
-    "abletoscale",
-    "scalingactive",
-    "scalinglimited",
-    "active",
-    "recommendationprovided",
-    "deprecated",
-    "lastreconciled",
-    "rebootrequired",
-    "updateavailable",
-    "upgradeavailable",
-    "newversionavailable",
-];
-
-/// Words of types that are steps on the way: done is not yet well.
-const STEPS: &[&str] = &[
-    "created",
-    "initialized",
-    "scheduled",
-    "started",
-    "approved",
-    "running",
-    "requested",
-    "submitted",
-    "validated",
-    "bootstrapped",
-    "registered",
-];
-
-fn role(kind: &str) -> Role {
-    let name = kind.rsplit(['/', '.']).next().unwrap_or(kind);
-    if NEUTRAL.iter().any(|neutral| name.eq_ignore_ascii_case(neutral)) {
-        return Role::Neutral;
-    }
-    let first = words::words(name).next().unwrap_or("");
-    let mut parts = words::words(name);
-    if ["not", "non"].iter().any(|not| first.eq_ignore_ascii_case(not)) && parts.nth(1).is_some() {
-        return match words::tone(name) {
-            Some(Tone::Lacking) => Role::Lacking,
-            _ => Role::Fault,
-        };
-    }
-    if ["no", "without"].iter().any(|no| first.eq_ignore_ascii_case(no)) {
-        return if words::tone(name) == Some(Tone::Good) { Role::Step } else { Role::Neutral };
-    }
-    let last = words::last_word(name);
-    if words::has_word(last, &["fallback", "pressure", "unhealthy"]) {
-        return Role::Fault;
-    }
-    if STEPS.iter().any(|step| last.eq_ignore_ascii_case(step)) {
-        return Role::Step;
-    }
-    match words::word(last).or_else(|| words::tone(name)) {
-        Some(Tone::Good) => Role::Summary,
-        Some(Tone::Bad) => Role::Fault,
-        Some(Tone::Busy) => Role::Busy,
-        Some(Tone::Paused) => Role::Paused,
-        Some(Tone::Lacking) => Role::Lacking,
-        // `Discoverable`, `Reachable`: able to do what it is for. `Adopted`, `Labelled`: one thing done.
-        None if last.ends_with("able") => Role::Summary,
-        None if last.ends_with("ed") => Role::Step,
-        None => Role::Neutral,
     }
 }
 
@@ -232,8 +144,8 @@ impl Condition<'_> {
         }
     }
 
-    /// What the condition says by itself, if it says something. `well` tells that another calls the whole well.
-    fn verdict(&self, role: Role, well: bool) -> Option<Status> {
+    /// What the condition says beside the others, if it says something.
+    fn verdict(&self, role: Role, beside: Beside) -> Option<Status> {
         match (role, self.truth) {
             (Role::Summary, Truth::True) => Some(Status::Healthy),
             // Operators that replay a script run for ever; how the last run ended is the reason.
@@ -242,10 +154,29 @@ impl Condition<'_> {
             }
             (Role::Step, Truth::False) if self.kind.ends_with("Running") => None,
             // A step that is not done says little where the whole is said to be well.
-            (Role::Step, _) if well && !matches!(words::tone(self.reason), Some(Tone::Bad | Tone::Busy)) => {
+            (Role::Step, _)
+                if beside.well && !matches!(words::tone(self.reason), Some(Tone::Bad | Tone::Busy)) =>
+            {
                 None
             }
-            (Role::Summary | Role::Step, _) | (Role::Lacking, Truth::True) => Some(self.shortfall()),
+            // `Ready` and its like sum up: that one aspect is not there says little beside it, if nothing is said to be wrong.
+            (Role::Summary, Truth::False | Truth::Unknown)
+                if beside.well
+                    && self.is_an_aspect()
+                    && self.severity != "Error"
+                    && (!self.troubles() || self.is_an_ability()) =>
+            {
+                None
+            }
+            (Role::Summary | Role::Step, _) | (Role::Lacking, Truth::True) => Some(self.shortfall(beside)),
+            // Some call themselves degraded for as long as they are being set up.
+            (Role::Fault, Truth::True)
+                if beside.busy
+                    && words::tone(self.reason) == Some(Tone::Busy)
+                    && !words::read(self.message).grave =>
+            {
+                Some(Status::Progressing)
+            }
             (Role::Fault, Truth::True) => Some(Status::Degraded),
             (Role::Paused, Truth::True) => Some(Status::Suspended),
             (Role::Busy, Truth::True) => {
@@ -269,7 +200,7 @@ impl Condition<'_> {
     }
 
     /// What a condition that should be `True` means when it is not.
-    fn shortfall(&self) -> Status {
+    fn shortfall(&self, beside: Beside) -> Status {
         match self.severity {
             "Error" => return Status::Degraded,
             "Info" | "None" => return Status::Progressing,
@@ -281,8 +212,11 @@ impl Condition<'_> {
             return Status::Degraded;
         }
         // Too few of something is how every start looks: `MinimumReplicasUnavailable`.
-        if counts(self.reason) {
+        if counts(self.reason) && words::has_word(self.reason, &["unavailable", "insufficient", "minimum"]) {
             return Status::Progressing;
+        }
+        if beside.resting {
+            return Status::Suspended;
         }
         match reason.tone {
             Some(Tone::Bad) if self.truth != Truth::Unknown => return Status::Degraded,
@@ -292,15 +226,20 @@ impl Condition<'_> {
         }
         match message.tone {
             Some(Tone::Bad) if self.truth != Truth::Unknown => return Status::Degraded,
+            Some(Tone::Paused) => return Status::Suspended,
             Some(Tone::Busy) => return Status::Progressing,
             _ => {}
         }
         let silent = self.reason.is_empty() && self.message.is_empty();
         match self.truth {
+            // `status: Progressing` instead of `Unknown`.
+            Truth::Other if words::tone(self.status) == Some(Tone::Busy) => Status::Progressing,
             Truth::Other => Status::Degraded,
             Truth::Unknown => Status::Progressing,
-            // Not all replicas yet, or a job that has not ended: that is how every start looks.
-            _ if silent || counts(self.message) || self.is_an_end() || self.waits() => Status::Progressing,
+            // Another condition tells of work under way, not all replicas yet, or a job that has not ended: that is how every start looks.
+            _ if beside.busy || silent || counts(self.message) || self.is_an_end() || self.waits() => {
+                Status::Progressing
+            }
             _ => Status::Degraded,
         }
     }
@@ -312,6 +251,29 @@ impl Condition<'_> {
         !bare && words::tone(self.reason) == Some(Tone::Lacking)
     }
 
+    /// Speaks of one part or feature: `BackupConfigured`, `TLSEnabled`, not of the whole as `Available` does.
+    fn is_an_aspect(&self) -> bool {
+        words::words(self.kind).nth(1).is_some()
+    }
+
+    /// Speaks of the whole, and of more than that it was understood.
+    fn sums_up(&self) -> bool {
+        SUMS.iter().any(|sum| self.kind.eq_ignore_ascii_case(sum))
+    }
+
+    /// Speaks of what could be done with it: `LiveMigratable`.
+    fn is_an_ability(&self) -> bool {
+        let last = words::last_word(self.kind);
+        able(last) && words::word(last).is_none()
+    }
+
+    /// Tells of a fault or of work.
+    fn troubles(&self) -> bool {
+        [self.reason, self.message]
+            .iter()
+            .any(|text| matches!(words::tone(text), Some(Tone::Bad | Tone::Busy)))
+    }
+
     /// The type names the end of something: before it, it is `False`.
     fn is_an_end(&self) -> bool {
         let last = words::last_word(self.kind);
@@ -319,9 +281,10 @@ impl Condition<'_> {
     }
 }
 
-/// Speaks of how many there are.
+/// Speaks of how many there are: in words, or as `1/3`.
 fn counts(text: &str) -> bool {
-    words::words(text).any(|word| COUNTED.iter().any(|counted| word.eq_ignore_ascii_case(counted)))
+    text.split(' ').any(|part| super::counts::ratio(part).is_some())
+        || words::words(text).any(|word| COUNTED.iter().any(|counted| word.eq_ignore_ascii_case(counted)))
 }
 
 /// Words of sentences that count things which become ready one after another.
@@ -338,6 +301,10 @@ const COUNTED: &[&str] = &[
     "shards",
 ];
 
+/// Types that sum up all others.
+const SUMS: &[&str] =
+    &["ready", "available", "healthy", "operational", "reconciled", "complete", "completed", "succeeded"];
+
 /// Last words of types that name the end of something.
 const ENDS: &[&str] = &["complete", "completed", "succeeded", "finished", "done"];
 
@@ -352,6 +319,17 @@ impl Truth {
     }
 }
 
+/// What the other conditions say.
+#[derive(Debug, Clone, Copy, Default)]
+struct Beside {
+    /// One calls the whole well.
+    well: bool,
+    /// One, or the phase, tells of work under way.
+    busy: bool,
+    /// The phase tells that it is switched off: then it is no wonder that it is not ready.
+    resting: bool,
+}
+
 /// What a set of conditions says together.
 #[derive(Debug, Default)]
 pub(super) struct Said {
@@ -360,19 +338,29 @@ pub(super) struct Said {
     pub fresh_fault: bool,
     /// There was at least one condition.
     pub any: bool,
+    /// The last step that is done: where nothing says more, the rest of the way lies ahead.
+    pub step: Option<String>,
 }
 
 /// The gravest of all conditions: fault, rest, work, and only then health. Nothing where none of them speaks of health.
-pub(super) fn judge(conditions: &[Condition<'_>], generation: Option<i64>) -> Said {
+/// `phase` is what the phase beside them says.
+pub(super) fn judge(conditions: &[Condition<'_>], generation: Option<i64>, phase: Option<Tone>) -> Said {
     let mut said = Said { any: !conditions.is_empty(), ..Said::default() };
     let roles: Vec<Role> = conditions.iter().map(|condition| role(condition.kind)).collect();
     let fresh = |condition: &Condition<'_>| !is_stale(condition, generation);
     let well = conditions
         .iter()
         .zip(&roles)
-        .any(|(c, role)| c.truth == Truth::True && *role == Role::Summary && fresh(c));
+        .any(|(c, role)| c.truth == Truth::True && *role == Role::Summary && c.sums_up() && fresh(c));
+    let busy = phase == Some(Tone::Busy)
+        || conditions.iter().zip(&roles).any(|(c, role)| {
+            c.truth == Truth::True
+                && *role == Role::Busy
+                && fresh(c)
+                && c.verdict(*role, Beside::default()) == Some(Status::Progressing)
+        });
+    let beside = Beside { well, busy, resting: phase == Some(Tone::Paused) };
     let ready_is_fresh = conditions.iter().any(|c| c.kind == "Ready" && fresh(c));
-    let mut step: Option<&Condition<'_>> = None;
     for (condition, role) in conditions.iter().zip(roles) {
         if !fresh(condition) {
             if role == Role::Summary && !ready_is_fresh {
@@ -383,15 +371,12 @@ pub(super) fn judge(conditions: &[Condition<'_>], generation: Option<i64>) -> Sa
             }
             continue;
         }
-        if let Some(status) = condition.verdict(role, well) {
+        if let Some(status) = condition.verdict(role, beside) {
             said.fresh_fault |= status == Status::Degraded && condition.observed == generation;
             worsen(&mut said.worst, status, || condition.says().into());
         } else if role == Role::Step && condition.truth == Truth::True {
-            step = Some(condition);
+            said.step = Some(condition.says());
         }
-    }
-    if let (Some(condition), None) = (step, &said.worst) {
-        worsen(&mut said.worst, Status::Progressing, || condition.says().into());
     }
     said
 }

@@ -50,6 +50,23 @@ pub(super) fn whole_object(object: &Value, status: &Map<String, Value>, worst: &
         }
     }
     daemons(status, worst);
+    bare(status, worst);
+}
+
+/// `ready: 2/3`, or `ready: 2` beside how many there should be.
+fn bare(status: &Map<String, Value>, worst: &mut Option<Health>) {
+    let Some(value) = status.get("ready") else { return };
+    let wanted =
+        || ["desired", "size", "total", "expected"].iter().find_map(|name| status.get(*name)?.as_i64());
+    let Some((have, all)) = value.as_str().and_then(ratio).or_else(|| value.as_i64().zip(wanted())) else {
+        return;
+    };
+    if all == 0 {
+        // None of none is how a status looks before anybody counted.
+        return;
+    }
+    let told = if have < all { Status::Progressing } else { Status::Healthy };
+    worsen(worst, told, || format!("ready is {have} of {all}").into());
 }
 
 /// What the counts of a part of a status say.
@@ -75,7 +92,8 @@ fn compare(
         };
         let plain = counted.plain;
         match state {
-            "ready" | "available" | "updated" | "updatedReady" | "updatedAvailable" | "status" => {
+            "ready" | "available" | "healthy" | "updated" | "updatedReady" | "updatedAvailable"
+            | "status" => {
                 let pair = value.as_str().and_then(ratio);
                 let single = || if state == "status" { None } else { whole(value).zip(wanted(counted)) };
                 let Some((have, all)) = pair.or_else(single) else { continue };
@@ -108,7 +126,7 @@ fn daemons(status: &Map<String, Value>, worst: &mut Option<Health>) {
 }
 
 /// `2/3` as two of three.
-fn ratio(text: &str) -> Option<(i64, i64)> {
+pub(super) fn ratio(text: &str) -> Option<(i64, i64)> {
     let (have, wanted) = text.split_once('/')?;
     Some((have.trim().parse().ok()?, wanted.trim().parse().ok()?))
 }

@@ -25,11 +25,11 @@ fn judge(object: &Value) -> Health {
         return health;
     }
     let Some(status) = map(object, &["status"]).filter(|status| !status.is_empty()) else {
-        return Health::new(Status::Progressing, "Waiting for the controller to report a status");
+        return silent(object);
     };
     let generation = generation(object);
     let all = conditions::read(status.get("conditions"));
-    let said = conditions::judge(&all, generation);
+    let said = conditions::judge(&all, generation, own_phase(status));
     if (unread(object) || unseen(status, generation)) && !said.fresh_fault {
         return Health::new(Status::Progressing, "Waiting for the new generation to be observed");
     }
@@ -45,7 +45,35 @@ fn judge(object: &Value) -> Health {
     flags(status, &mut worst);
     counts::whole_object(object, status, &mut worst);
     parts(status, &Seen { generation, runs: ends_by_itself(kind(object)), conditions: said.any }, &mut worst);
-    worst.unwrap_or_else(|| nothing_said(object, status, said.any))
+    if !said.any {
+        hints(status, &mut worst);
+    }
+    contradictions(status, &mut worst);
+    worst.unwrap_or_else(|| match said.step {
+        Some(step) => Health::new(Status::Progressing, step),
+        None => nothing_said(object, status, said.any),
+    })
+}
+
+/// What an object without a status is: waiting for one, but for a schedule, which waits for its time, and for the odd
+/// kind whose whole status is one word.
+fn silent(object: &Value) -> Health {
+    if let Some(Value::String(word)) = at(object, &["status"]) {
+        let mut worst = None;
+        phase("status", word, &Map::new(), ends_by_itself(kind(object)), &mut worst);
+        if let Some(health) = worst {
+            return health;
+        }
+    }
+    if is_schedule(object) {
+        return Health::new(Status::Healthy, "The schedule has not run yet");
+    }
+    Health::new(Status::Progressing, "Waiting for the controller to report a status")
+}
+
+fn is_schedule(object: &Value) -> bool {
+    words::has_word(kind(object), &["cron", "schedule"])
+        && ["schedule", "schedules", "cron"].iter().any(|key| at(object, &["spec", key]).is_some())
 }
 
 /// Other names for `observedGeneration`.
@@ -58,8 +86,7 @@ fn unseen(status: &Map<String, Value>, generation: Option<i64>) -> bool {
 
 /// A schedule that has run is well as long as nothing says otherwise: between two runs it has nothing to tell.
 fn schedule(object: &Value, status: &Map<String, Value>) -> Option<Health> {
-    let named = words::has_word(kind(object), &["cron", "schedule"]);
-    if !named || !["schedule", "schedules", "cron"].iter().any(|key| at(object, &["spec", key]).is_some()) {
+    if !is_schedule(object) {
         return None;
     }
     if !list(object, &["status", "active"]).is_empty() {
@@ -129,8 +156,12 @@ const RUNS: &[&str] = &[
     "job",
     "migration",
     "operation",
+    "promotion",
+    "reboot",
+    "remediation",
     "request",
     "restore",
+    "rollback",
     "run",
     "scan",
     "snapshot",
@@ -182,7 +213,7 @@ fn is_phase_field(name: &str) -> bool {
 fn phases(object: &Value, status: &Map<String, Value>, worst: &mut Option<Health>) {
     let runs = ends_by_itself(kind(object));
     for (name, value) in status {
-        if !is_phase_field(name) {
+        if !is_phase_field(name) && name != "lastOperation" {
             continue;
         }
         match value {
@@ -199,6 +230,14 @@ fn phases(object: &Value, status: &Map<String, Value>, worst: &mut Option<Health
     }
 }
 
+/// What the phase of the object itself says, the gravest of several.
+fn own_phase(status: &Map<String, Value>) -> Option<Tone> {
+    ["phase", "state", "status", "printableStatus"]
+        .iter()
+        .filter_map(|name| status.get(*name).and_then(Value::as_str).and_then(words::tone))
+        .max()
+}
+
 /// Whether the phase of something that runs once says that it came to its end: its conditions may lag behind.
 fn ended(status: &Map<String, Value>) -> bool {
     ["phase", "state", "status"].iter().any(|name| {
@@ -211,6 +250,8 @@ fn ended(status: &Map<String, Value>) -> bool {
 
 fn phase(name: &str, word: &str, beside: &Map<String, Value>, runs: bool, worst: &mut Option<Health>) {
     let status = match words::tone(word) {
+        // It says itself that it cannot be told.
+        _ if word.eq_ignore_ascii_case("unknown") => Status::Unknown,
         Some(Tone::Bad) => Status::Degraded,
         Some(Tone::Paused) => Status::Suspended,
         Some(Tone::Busy | Tone::Lacking) => Status::Progressing,
@@ -237,32 +278,56 @@ fn phase(name: &str, word: &str, beside: &Map<String, Value>, runs: bool, worst:
     });
 }
 
-/// Fields that are only there when something went wrong.
+/// Ends of the names of fields that only say something when something went wrong.
 const FAULTS: &[&str] = &[
     "error",
     "errors",
-    "errorMessage",
-    "errorDescription",
-    "failureMessage",
-    "failureReason",
-    "errorReason",
-    "errMsg",
-    "errorMsg",
+    "errormessage",
+    "errordescription",
+    "errorreason",
+    "failuremessage",
+    "failurereason",
+    "errmsg",
+    "errormsg",
+    "problems",
 ];
 
+/// Texts that say that there is no fault.
+const NONE: &[&str] = &["none", "nil", "<nil>", "null", "no error", "no errors", "n/a", "ok"];
+
 fn faults(status: &Map<String, Value>, worst: &mut Option<Health>) {
-    for name in FAULTS {
-        let what = match status.get(*name) {
-            Some(Value::String(text)) if !text.trim().is_empty() => text.trim(),
-            Some(Value::Array(items)) if !items.is_empty() => items[0].as_str().unwrap_or("there are errors"),
-            Some(Value::Bool(true)) => "the object says so",
+    for (name, value) in status {
+        if !FAULTS.iter().any(|fault| words::ends(name, fault)) {
+            continue;
+        }
+        // What went wrong last may be long over.
+        let over = words::starts(name, "last") && worst.as_ref().is_some_and(|w| w.status == Status::Healthy);
+        let what = match value {
+            Value::String(text)
+                if !text.trim().is_empty() && !NONE.iter().any(|no| text.trim().eq_ignore_ascii_case(no)) =>
+            {
+                text.trim()
+            }
+            Value::Array(items) if !items.is_empty() => items[0].as_str().unwrap_or("there are errors"),
+            Value::Object(what) => match what.get("message").or_else(|| what.get("description")) {
+                Some(Value::String(text)) if !text.trim().is_empty() => text.trim(),
+                _ => continue,
+            },
+            Value::Bool(true) => "the object says so",
             _ => continue,
         };
-        worsen(worst, Status::Degraded, || format!("{name}: {what}").into());
+        if !over {
+            worsen(worst, Status::Degraded, || format!("{name}: {what}").into());
+        }
     }
 }
 
 fn flags(status: &Map<String, Value>, worst: &mut Option<Health>) {
+    for name in ["suspended", "paused", "hibernated"] {
+        if status.get(name) == Some(&Value::Bool(true)) {
+            worsen(worst, Status::Suspended, || format!("{name} is true").into());
+        }
+    }
     for name in ["ready", "healthy", "available", "isReady", "readyToUse"] {
         let Some(value @ (Value::Bool(_) | Value::String(_))) = status.get(name) else { continue };
         if truthy(value) {
@@ -278,6 +343,51 @@ fn flags(status: &Map<String, Value>, worst: &mut Option<Health>) {
     }
     if status.get("failed").is_some_and(truthy) {
         worsen(worst, Status::Degraded, || "failed is true".into());
+    }
+}
+
+/// One word that tells of a fault, in a field of any name, is enough to not call the object healthy.
+fn contradictions(status: &Map<String, Value>, worst: &mut Option<Health>) {
+    if worst.as_ref().is_some_and(|health| health.status != Status::Healthy) {
+        return;
+    }
+    for (name, value) in status {
+        if let Value::String(word) = value
+            && words::word(word) == Some(Tone::Bad)
+            && !word.contains(|c: char| !c.is_alphanumeric())
+            && !words::has_word(name, NOT_NOW)
+        {
+            worsen(worst, Status::Degraded, || format!("{name} is {word}").into());
+        }
+    }
+}
+
+/// Flags and fields that are asked when nothing else spoke: one aspect, told by a kind that has no other.
+fn hints(status: &Map<String, Value>, worst: &mut Option<Health>) {
+    if worst.is_some() {
+        return;
+    }
+    if let Some(Value::String(reason)) = status.get("reason")
+        && words::tone(reason) == Some(Tone::Bad)
+    {
+        let message = status.get("message").and_then(Value::as_str).unwrap_or_default();
+        return worsen(worst, Status::Degraded, || {
+            format!("{reason} {message}").trim_end().to_owned().into()
+        });
+    }
+    for name in ["synced", "reconciled", "provisioned", "deployed", "installed", "bound", "active", "valid"] {
+        match status.get(name) {
+            Some(Value::Bool(true)) => worsen(worst, Status::Healthy, || format!("{name} is true").into()),
+            Some(Value::Bool(false)) => {
+                worsen(worst, Status::Progressing, || format!("{name} is false").into());
+            }
+            _ => {}
+        }
+    }
+    if let Some(Value::Object(balancer)) = status.get("loadBalancer")
+        && matches!(balancer.get("ingress"), Some(Value::Array(ingress)) if !ingress.is_empty())
+    {
+        worsen(worst, Status::Healthy, || "The load balancer has an address".into());
     }
 }
 
@@ -328,9 +438,12 @@ fn part(name: &str, item: &Value, seen: &Seen, worst: &mut Option<Health>) {
             .find(|text| !text.is_empty())
             .unwrap_or(name);
     if inner.contains_key("conditions") {
-        let said = conditions::judge(&conditions::read(inner.get("conditions")), seen.generation);
+        let said =
+            conditions::judge(&conditions::read(inner.get("conditions")), seen.generation, own_phase(inner));
         if let Some(health) = said.worst {
             worsen(worst, health.status, || format!("{label}: {}", health.message).into());
+        } else if let Some(step) = said.step {
+            worsen(worst, Status::Progressing, || format!("{label}: {step}").into());
         } else if !said.any {
             worsen(worst, Status::Progressing, || format!("{label}: waiting for conditions").into());
         }

@@ -7,11 +7,11 @@
 //!
 //! Assumes: the object is what an API server returned, or what somebody wrote into a file; anything else is taken too.
 //! Guarantees: never fails, never panics, ends; the same object has the same health; what is being deleted is never
-//! Healthy; doubt is never Healthy: a status that is missing or tells of an older spec is Progressing, one that cannot be
-//! understood is Unknown. Messages are for people and at most about a thousand bytes long.
+//! Healthy; doubt is never Healthy: a status that is missing (but for a schedule, which has nothing to tell before its
+//! first run) or tells of an older spec is Progressing, one that cannot be understood is Unknown. Messages are for people and at most about a thousand bytes long.
 //!
 //! [`generic`] alone judges any kind by the conventions of Kubernetes. [`Rules`] know better for the kinds they name; how
-//! to write them is told in `rules/README.md`.
+//! to write them is told in `docs/health.md`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -23,7 +23,9 @@ mod conditions;
 mod counts;
 mod generic;
 mod object;
+mod role;
 mod rules;
+mod vocabulary;
 mod words;
 mod yaml;
 

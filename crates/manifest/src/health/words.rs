@@ -5,6 +5,8 @@
 
 use std::sync::LazyLock;
 
+use super::vocabulary::{BAD, BUSY, DOING, GOOD, GRAVE, NOT, PAUSED, WORK};
+
 /// What a status word says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Tone {
@@ -19,221 +21,6 @@ pub(super) enum Tone {
     /// Wrong: `Failed`, `CrashLoopBackOff`, `Invalid`.
     Bad,
 }
-
-/// Stems of words that tell of a fault.
-const BAD: &[&str] = &[
-    "abort",
-    "backoff",
-    "bad",
-    "broken",
-    "cancel",
-    "cannot",
-    "conflict",
-    "corrupt",
-    "crash",
-    "critical",
-    "dead",
-    "degrad",
-    "denied",
-    "deny",
-    "disconnected",
-    "duplicate",
-    "err",
-    "evict",
-    "exceed",
-    "exception",
-    "expired",
-    "fail",
-    "fatal",
-    "forbid",
-    "fault",
-    "illegal",
-    "imagepullbackoff",
-    "impaired",
-    "incompatible",
-    "insufficient",
-    "invalid",
-    "lost",
-    "malformed",
-    "misconfig",
-    "mismatch",
-    "missing",
-    "noncompliant",
-    "offline",
-    "oom",
-    "panic",
-    "refus",
-    "reject",
-    "stall",
-    "terminal",
-    "terminated",
-    "killed",
-    "blocked",
-    "timedout",
-    "timeout",
-    "unable",
-    "unauthor",
-    "unavailable",
-    "unhealthy",
-    "unreachable",
-    "unresolv",
-    "unresponsive",
-    "unschedulable",
-    "unsuccessful",
-    "unsupported",
-    "violat",
-    "warning",
-    "wrong",
-    "red",
-];
-
-/// Stems that tell of a fault even in the middle of a sentence about something else.
-const GRAVE: &[&str] = &[
-    "crash",
-    "denied",
-    "err",
-    "exception",
-    "fail",
-    "forbid",
-    "invalid",
-    "mismatch",
-    "panic",
-    "unable",
-    "unauthor",
-    "reject",
-    "exceed",
-];
-
-/// Stems of words that tell of work under way.
-const BUSY: &[&str] = &[
-    "await",
-    "boot",
-    "incomplete",
-    "initiali",
-    "initiat",
-    "inprogress",
-    "new",
-    "outdated",
-    "outofdate",
-    "outofsync",
-    "partial",
-    "pend",
-    "plan",
-    "progress",
-    "queue",
-    "requested",
-    "retry",
-    "rollback",
-    "scheduled",
-    "stale",
-    "start",
-    "submitted",
-    "unbound",
-    "unfinished",
-    "unknown",
-    "unsynced",
-    "upgrade",
-    "wait",
-    "yellow",
-    "unstable",
-];
-
-/// Stems of words that tell of a rest on purpose.
-const PAUSED: &[&str] =
-    &["disabled", "dormant", "halted", "hibernat", "inactive", "pause", "shutdown", "stopped", "suspend"];
-
-/// Words (whole) that tell that all is well.
-const GOOD: &[&str] = &[
-    "accepted",
-    "active",
-    "admitted",
-    "alive",
-    "allocated",
-    "applied",
-    "approved",
-    "assigned",
-    "attached",
-    "authenticated",
-    "available",
-    "bound",
-    "compliant",
-    "complete",
-    "completed",
-    "configured",
-    "connected",
-    "created",
-    "current",
-    "deployed",
-    "discovered",
-    "done",
-    "enabled",
-    "enforced",
-    "ensured",
-    "established",
-    "executed",
-    "exported",
-    "finished",
-    "fulfilled",
-    "green",
-    "healthy",
-    "imported",
-    "installed",
-    "insync",
-    "issued",
-    "latest",
-    "leader",
-    "listening",
-    "live",
-    "mounted",
-    "normal",
-    "ok",
-    "okay",
-    "online",
-    "open",
-    "operational",
-    "optimal",
-    "pass",
-    "passed",
-    "programmed",
-    "progressed",
-    "provisioned",
-    "published",
-    "ready",
-    "reconciled",
-    "registered",
-    "released",
-    "resolved",
-    "running",
-    "satisfied",
-    "serving",
-    "stable",
-    "started",
-    "succeed",
-    "succeeded",
-    "success",
-    "successful",
-    "successfully",
-    "sufficient",
-    "supported",
-    "synced",
-    "synchronized",
-    "true",
-    "up",
-    "updated",
-    "upgraded",
-    "uptodate",
-    "valid",
-    "validated",
-    "verified",
-    "working",
-    "atlatestknown",
-    "inuse",
-    "operating",
-];
-
-/// Words that turn the next one round.
-const NOT: &[&str] =
-    &["not", "no", "non", "never", "without", "isn", "didn", "doesn", "wasn", "aren", "hasn"];
 
 /// Words of one text, as slices of it.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
@@ -272,7 +59,8 @@ fn end_of_word(text: &str) -> usize {
     text.len()
 }
 
-fn starts(word: &str, stem: &str) -> bool {
+/// Whether a word starts so, in any case.
+pub(super) fn starts(word: &str, stem: &str) -> bool {
     word.len() >= stem.len() && word.as_bytes()[..stem.len()].eq_ignore_ascii_case(stem.as_bytes())
 }
 
@@ -321,7 +109,8 @@ fn plural(word: &str, stem: &str) -> bool {
 pub(super) fn word(word: &str) -> Option<Tone> {
     let first = word.as_bytes().first()?.to_ascii_lowercase();
     let letter = LETTERS.get(usize::from(first.checked_sub(b'a')?))?;
-    if word.len() < 2 {
+    // A failover is what saves from a failure.
+    if word.len() < 2 || starts(word, "failover") {
         return None;
     }
     if any_stem(word, &letter.bad) {
@@ -329,6 +118,12 @@ pub(super) fn word(word: &str) -> Option<Tone> {
     }
     if letter.good.iter().any(|good| word.eq_ignore_ascii_case(good)) {
         return Some(Tone::Good);
+    }
+    // `Unregistered`, `Unscheduled`.
+    if let Some(rest) = word.get(2..).filter(|_| starts(word, "un"))
+        && GOOD.iter().any(|good| rest.eq_ignore_ascii_case(good))
+    {
+        return Some(Tone::Lacking);
     }
     if ends(word, "ing") && word.len() > 5 {
         return Some(Tone::Busy);
@@ -359,9 +154,6 @@ fn turned(tone: Tone, of: &str) -> Option<Tone> {
     }
 }
 
-/// Words before which one that ends in `ing` tells of work: `is creating`, `still waiting`.
-const DOING: &[&str] = &["is", "are", "be", "being", "still", "currently", "was", "were"];
-
 /// Bytes of a text that are read: what a message has to say it says in its first lines.
 const ENOUGH: usize = 400;
 
@@ -379,6 +171,27 @@ pub(super) fn tone(text: &str) -> Option<Tone> {
     read(text).tone
 }
 
+/// What two words say that say something only together: `not found`, `in sync`, `out of date`, `already exists`,
+/// `timed out`.
+fn pair(last: Option<&str>, part: &str, negated: bool) -> Option<Tone> {
+    let is = |word: &str| part.eq_ignore_ascii_case(word);
+    let after = |word: &str| last.is_some_and(|last| last.eq_ignore_ascii_case(word));
+    if negated && (is("found") || is("enough"))
+        || after("already") && is("exists")
+        || after("timed") && is("out")
+        || after("back") && is("off")
+        || after("rolled") && is("back")
+    {
+        Some(Tone::Bad)
+    } else if after("in") && (is("sync") || is("use")) {
+        Some(Tone::Good)
+    } else if after("of") && (is("sync") || is("date")) {
+        Some(Tone::Busy)
+    } else {
+        None
+    }
+}
+
 /// Reads a status word or a sentence.
 pub(super) fn read(text: &str) -> Reading {
     let text = &text[..text.floor_char_boundary(ENOUGH)];
@@ -388,25 +201,19 @@ pub(super) fn read(text: &str) -> Reading {
     let mut grave = false;
     let mut negated = false;
     let mut joined_last: Option<&str> = None;
-    for (at, part) in words(text).enumerate() {
+    let mut parts = words(text).enumerate().peekable();
+    while let Some((at, part)) = parts.next() {
+        // "Failed: 0": none of what would be bad.
+        if parts.peek().is_some_and(|(_, next)| *next == "0") {
+            negated = false;
+            continue;
+        }
         if NOT.iter().any(|not| part.eq_ignore_ascii_case(not)) {
             negated = true;
             continue;
         }
-        let said = if negated && part.eq_ignore_ascii_case("found") {
-            Some(Tone::Bad)
-        } else if joined_last.is_some_and(|last| last.eq_ignore_ascii_case("in"))
-            && (part.eq_ignore_ascii_case("sync") || part.eq_ignore_ascii_case("use"))
-        {
-            Some(Tone::Good)
-        } else if joined_last.is_some_and(|last| last.eq_ignore_ascii_case("of"))
-            && (part.eq_ignore_ascii_case("sync") || part.eq_ignore_ascii_case("date"))
-        {
-            Some(Tone::Busy)
-        } else if joined_last.is_some_and(|last| last.eq_ignore_ascii_case("already"))
-            && part.eq_ignore_ascii_case("exists")
-        {
-            Some(Tone::Bad)
+        let said = if let Some(tone) = pair(joined_last, part, negated) {
+            Some(tone)
         } else {
             match word(part) {
                 // `RunningWorkflow` runs something; `ClusterRunning` and `Running` are.
@@ -418,7 +225,14 @@ pub(super) fn read(text: &str) -> Reading {
                     let doing = joined_last
                         .is_none_or(|last| DOING.iter().any(|doing| last.eq_ignore_ascii_case(doing)));
                     // In the middle of many words it is often a noun: "the publishing strategy".
-                    let noun = if sentence { !doing } else { count > 3 && at > 0 && at + 1 < count };
+                    // A state in capitals is none: "bucket in CREATING state".
+                    let noun = if part.bytes().all(|byte| byte.is_ascii_uppercase()) {
+                        false
+                    } else if sentence {
+                        !doing
+                    } else {
+                        count > 3 && at > 0 && at + 1 < count
+                    };
                     (!noun).then_some(Tone::Busy)
                 }
                 other => other,
@@ -431,7 +245,25 @@ pub(super) fn read(text: &str) -> Reading {
         gravest = gravest.max(said);
         joined_last = Some(part);
     }
+    if !sentence && gravest == Some(Tone::Busy) {
+        gravest = Some(ended(text));
+    }
     Reading { tone: gravest, grave }
+}
+
+/// What a status word says that names work: it may name its end, too.
+fn ended(text: &str) -> Tone {
+    let over = ["complete", "completed", "done", "finished", "successful", "succeeded", "success"];
+    let last = last_word(text);
+    if !over.iter().any(|end| last.eq_ignore_ascii_case(end)) {
+        return Tone::Busy;
+    }
+    if has_word(text, &["rollback"]) {
+        // What was wanted did not come to be.
+        return Tone::Bad;
+    }
+    let only_work = words(text).all(|part| word(part) != Some(Tone::Busy) || any_stem(part, WORK));
+    if only_work && !has_word(text, NOT) { Tone::Good } else { Tone::Busy }
 }
 
 /// Whether any word of `text` is one of `stems`.
