@@ -9,6 +9,7 @@ use windlass_manifest::{
     identity::ObjectKey,
 };
 
+use super::Format;
 use crate::{
     cli,
     error::CommandError,
@@ -34,12 +35,7 @@ pub(crate) struct Args {
 
     /// Print in this format instead of lines for people
     #[arg(short, long, value_name = "FORMAT")]
-    output: Option<Output>,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum Output {
-    Json,
+    output: Option<Format>,
 }
 
 /// What is told about one object that is not the same in both files.
@@ -81,7 +77,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
     changed
         .extend(live.keys().filter(|key| !wanted.contains_key(key)).map(|key| Changed::only(key, &b.name)));
     cli::print(&match args.output {
-        Some(Output::Json) => cli::to_json(&changed)?,
+        Some(Format::Json) => cli::to_json(&changed)?,
         None => lines(&changed, a, b, args.manager.is_some()),
     })
 }

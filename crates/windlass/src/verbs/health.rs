@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use windlass_manifest::health::{Health, Rules};
 
+use super::Format;
 use crate::{cli, error::CommandError, input};
 
 const EXAMPLES: &str = "\
@@ -28,12 +29,7 @@ pub(crate) struct Args {
 
     /// Print in this format instead of one line for each object; a single object is printed by itself, several as a list
     #[arg(short, long, value_name = "FORMAT")]
-    output: Option<Output>,
-}
-
-#[derive(clap::ValueEnum, Clone, Copy, Debug)]
-enum Output {
-    Json,
+    output: Option<Format>,
 }
 
 /// What is told about one object.
@@ -66,8 +62,8 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
     let judged: Vec<Judged> = objects.map(|object| judge(rules, &object.value)).collect();
     let text = match (args.output, judged.as_slice()) {
         (None, judged) => table(judged),
-        (Some(Output::Json), [one]) => cli::to_json(one)?,
-        (Some(Output::Json), several) => cli::to_json(&several)?,
+        (Some(Format::Json), [one]) => cli::to_json(one)?,
+        (Some(Format::Json), several) => cli::to_json(&several)?,
     };
     cli::print(&text)
 }

@@ -7,3 +7,10 @@ pub(crate) mod crds;
 pub(crate) mod diff;
 pub(crate) mod health;
 pub(crate) mod version;
+
+/// How a verb can print for programs.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum Format {
+    /// One JSON document.
+    Json,
+}
