@@ -13,6 +13,7 @@ mod openssh;
 pub mod push;
 pub mod remote;
 pub mod repo;
+pub mod repositories;
 pub mod revision;
 pub mod tree;
 pub mod write;

@@ -18,6 +18,13 @@ const OBJECT_CACHE: usize = 4 << 20;
 /// The longest chain of annotated tags that is followed.
 const TAG_CHAIN: usize = 16;
 
+/// The largest tree, commit or tag that is read, in bytes: a tree of a million names is half of it. A few megabytes of
+/// pack can hold one that fills any memory. Blobs have limits of their own where they are read.
+const LARGEST: u64 = 128 << 20;
+
+/// How often something is looked for that changes at that moment.
+const LOOKS: usize = 4;
+
 /// A repository that cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot open the repository at {}", path.display())]
@@ -64,6 +71,18 @@ pub enum ReadError {
         /// What it is.
         found: String,
     },
+    /// The object is larger than anything of its kind needs to be.
+    #[error(
+        "object {id} is a {kind} of {size} bytes, and {LARGEST} are the most that is read of one: was it made to do harm?"
+    )]
+    TooLarge {
+        /// The object.
+        id: String,
+        /// What it is.
+        kind: &'static str,
+        /// How large it is.
+        size: u64,
+    },
     /// The refs cannot be listed or read.
     #[error("the refs of the repository at {} cannot be read: the mirror is damaged and must be cloned anew", path.display())]
     Refs {
@@ -82,6 +101,7 @@ impl ReadError {
             Self::Missing { .. } => "Missing",
             Self::Corrupt { .. } | Self::Refs { .. } => "Corrupt",
             Self::Kind { .. } => "WrongKind",
+            Self::TooLarge { .. } => "TooLarge",
         }
     }
 
@@ -144,13 +164,35 @@ impl std::fmt::Debug for Repo {
     }
 }
 
+/// Looks again when something could not be read. A ref that is deleted between listing and reading is an error the first
+/// time and not there the next; an object whose pack is replaced at that moment is in the new one.
+pub(crate) fn look_again<T>(mut look: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
+    let mut result = look();
+    for _ in 1..LOOKS {
+        if !matches!(result, Err(ReadError::Refs { .. } | ReadError::Corrupt { .. })) {
+            break;
+        }
+        result = look();
+    }
+    result
+}
+
+/// Looks for an object, and once more when it is not there or cannot be read: a look into the folder may come between the
+/// old pack and the new one.
+fn look_twice<T, E>(mut look: impl FnMut() -> Result<Option<T>, E>) -> Result<Option<T>, E> {
+    match look() {
+        Ok(Some(found)) => Ok(Some(found)),
+        Ok(None) | Err(_) => look(),
+    }
+}
+
 /// What kind of object bears a name, and how large it is, without reading all of it.
 pub(crate) fn header(repo: &gix::Repository, id: ObjectId) -> Result<Option<(Kind, u64)>, ReadError> {
     // A name from a repository of another hash is in none of this one; gix does not expect to be asked.
     if id.kind() != repo.object_hash() {
         return Ok(None);
     }
-    repo.try_find_header(id)
+    look_twice(|| repo.try_find_header(id))
         .map(|found| found.map(|header| (header.kind(), header.size())))
         .map_err(|source| ReadError::corrupt(repo, id, source))
 }
@@ -165,20 +207,45 @@ pub(crate) fn object(
     if id.kind() != repo.object_hash() {
         return Err(missing());
     }
-    let object = repo
-        .try_find_object(id)
+    if wanted != Kind::Blob {
+        let (kind, size) = header(repo, id)?.ok_or_else(missing)?;
+        if size > LARGEST {
+            return Err(ReadError::TooLarge { id: id.to_string(), kind: word(kind), size });
+        }
+    }
+    let object = look_twice(|| repo.try_find_object(id))
         .map_err(|source| ReadError::corrupt(repo, id, source))?
         .ok_or_else(missing)?;
     if object.kind != wanted {
-        let wanted = match wanted {
-            Kind::Tree => "tree",
-            Kind::Blob => "blob",
-            Kind::Commit => "commit",
-            Kind::Tag => "tag",
-        };
-        return Err(ReadError::Kind { id: id.to_string(), wanted, found: object.kind.to_string() });
+        let found = object.kind.to_string();
+        return Err(ReadError::Kind { id: id.to_string(), wanted: word(wanted), found });
     }
     Ok(object)
+}
+
+fn word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tree => "tree",
+        Kind::Blob => "blob",
+        Kind::Commit => "commit",
+        Kind::Tag => "tag",
+    }
+}
+
+/// Whether a commit is another one or descends from it.
+pub(crate) fn descends(
+    repo: &gix::Repository,
+    commit: CommitId,
+    ancestor: CommitId,
+) -> Result<bool, ReadError> {
+    if commit == ancestor {
+        return Ok(true);
+    }
+    look_again(|| match repo.merge_base(commit.0, ancestor.0) {
+        Ok(base) => Ok(base.detach() == ancestor.0),
+        Err(gix::repository::merge_base::Error::NotFound { .. }) => Ok(false),
+        Err(error) => Err(ReadError::corrupt(repo, commit, error)),
+    })
 }
 
 /// The root tree of a commit.

@@ -7,7 +7,8 @@
 //!
 //! # Guarantees
 //! - All moves of one [`Journal::record`] are kept or none, and they are on disk when it returns.
-//! - A move that equals the last one of its ref is not kept twice: whoever crashed before knowing repeats the call.
+//! - A move to where the ref was last seen is not kept: whoever crashed before knowing repeats the call.
+//! - A move that cannot be read any more stops neither the next one of its ref nor those of others.
 //! - A ref keeps a bounded number of moves; its last one always stays.
 //! - A file that is damaged, or was written by a newer version, is moved aside and said; it never stops the work.
 //!
@@ -15,7 +16,7 @@
 
 mod file;
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use jiff::{SignedDuration, Timestamp};
 use redb::{Database, ReadableDatabase as _, ReadableTable, TableDefinition};
@@ -177,7 +178,8 @@ impl Journal {
     /// Records moves of a remote's refs; returns how many of them were new.
     ///
     /// The remote is named by its digest or its URL; a user name and password in a URL are left out. A movement to
-    /// where the ref already was is no move.
+    /// where the ref already was is no move. A ref that is new to a mirror and not to the journal comes from where the
+    /// journal saw it last; that counts as forced, for nobody saw what lies between.
     pub fn record(
         &self,
         remote: &str,
@@ -205,11 +207,14 @@ impl Journal {
             let mut table = transaction.open_table(MOVES).map_err(record_error)?;
             for Movement { name, from, to, forced } in movements.iter().copied() {
                 let last = last_of(&table, remote, name)?;
-                if last.as_ref().is_some_and(|(_, last)| last.from == *from && last.to == *to) {
+                let number = last.as_ref().map_or(0, |(number, _)| number + 1);
+                let last = last.and_then(|(_, last)| last);
+                if last.as_ref().is_some_and(|last| last.to == *to) {
                     continue;
                 }
-                let number = last.map_or(0, |(number, _)| number + 1);
-                let entry = Move { from: *from, to: *to, forced: *forced, when, who: who.cloned() };
+                let seen = last.and_then(|last| last.to).filter(|_| from.is_none());
+                let forced = *forced || (seen.is_some() && to.is_some());
+                let entry = Move { from: from.or(seen), to: *to, forced, when, who: who.cloned() };
                 let value = serde_json::to_vec(&entry)
                     .map_err(|source| JournalError::Malformed { name: name.clone(), source })?;
                 table.insert((remote, name.as_str(), number), value.as_slice()).map_err(record_error)?;
@@ -240,8 +245,10 @@ impl Journal {
         for entry in table.range((remote, name, 0)..(remote, name, newest)).map_err(record_error)? {
             let (key, value) = entry.map_err(record_error)?;
             let number = key.value().2;
-            let entry = parse(name, value.value())?;
-            if number >= oldest_kept && now.duration_since(entry.when) <= self.retention.age {
+            // What cannot be read is as good as gone.
+            let is_young = parse(name, value.value())
+                .is_ok_and(|entry| now.duration_since(entry.when) <= self.retention.age);
+            if number >= oldest_kept && is_young {
                 break;
             }
             gone.push(number);
@@ -275,6 +282,31 @@ impl Journal {
         })
     }
 
+    /// Where the refs of a remote were last seen; those that were removed are left out.
+    pub fn positions(&self, remote: &str) -> Result<BTreeMap<String, CommitId>, JournalError> {
+        let remote = without_credentials(remote);
+        let transaction = self.database.begin_read().map_err(read_error)?;
+        let table = match transaction.open_table(MOVES) {
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(BTreeMap::new()),
+            table => table.map_err(read_error)?,
+        };
+        let mut positions = BTreeMap::new();
+        let mut start = String::new();
+        loop {
+            let next = table.range((remote.as_str(), start.as_str(), 0)..).map_err(read_error)?.next();
+            let Some(entry) = next else { return Ok(positions) };
+            let (key, _) = entry.map_err(read_error)?;
+            let (found, name, _) = key.value();
+            if found != remote {
+                return Ok(positions);
+            }
+            let last = last_of(&table, &remote, name)?.and_then(|(_, last)| last);
+            positions.extend(last.and_then(|last| last.to).map(|to| (name.to_owned(), to)));
+            // The first name after this one.
+            start = format!("{name}\0");
+        }
+    }
+
     /// Forgets refs that were removed and have not come back for longer than the retention's age.
     ///
     /// Every short-lived branch leaves its moves behind; this is what bounds them. Returns how many refs went.
@@ -286,7 +318,7 @@ impl Journal {
             for (remote, name) in refs(&table)? {
                 let last = last_of(&table, &remote, &name)?;
                 let old = |last: &Move| now.duration_since(last.when) > self.retention.age;
-                if last.is_some_and(|(_, last)| last.to.is_none() && old(&last)) {
+                if last.and_then(|(_, last)| last).is_some_and(|last| last.to.is_none() && old(&last)) {
                     gone.push((remote, name));
                 }
             }
@@ -320,15 +352,20 @@ impl Journal {
     }
 }
 
+/// The last move of a ref and its number. A move that cannot be read is none, but its number counts.
 fn last_of(
     table: &impl ReadableTable<Key, &'static [u8]>,
     remote: &str,
     name: &str,
-) -> Result<Option<(u64, Move)>, JournalError> {
+) -> Result<Option<(u64, Option<Move>)>, JournalError> {
     let all = (remote, name, 0)..=(remote, name, u64::MAX);
     let Some(entry) = table.range(all).map_err(read_error)?.next_back() else { return Ok(None) };
     let (key, value) = entry.map_err(read_error)?;
-    Ok(Some((key.value().2, parse(name, value.value())?)))
+    let last = parse(name, value.value());
+    if let Err(error) = &last {
+        tracing::warn!(name, %error, "the last move of a ref cannot be read and is passed over");
+    }
+    Ok(Some((key.value().2, last.ok())))
 }
 
 /// Every ref that has moves.
@@ -375,5 +412,23 @@ mod tests {
         assert_eq!(without_credentials("https://tok@en@host"), "https://host");
         assert_eq!(without_credentials("ssh://git@host:22/a"), "ssh://host:22/a");
         assert_eq!(without_credentials("0a1b2c"), "0a1b2c");
+    }
+
+    #[test]
+    fn a_move_that_cannot_be_read_does_not_stop_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(folder.path()).unwrap();
+        let id = |digit: &str| Some(digit.repeat(40).parse().unwrap());
+        let movement = |name: &str, to| Movement { name: name.into(), from: None, to, forced: false };
+        journal.record("r", &[movement("a", id("1"))], Timestamp::UNIX_EPOCH, None).unwrap();
+        let transaction = journal.database.begin_write().unwrap();
+        transaction.open_table(MOVES).unwrap().insert(("r", "a", 1), b"{}".as_slice()).unwrap();
+        transaction.commit().unwrap();
+        let both = [movement("a", id("2")), movement("b", id("3"))];
+        assert_eq!(journal.record("r", &both, Timestamp::UNIX_EPOCH, None).unwrap(), 2);
+        assert_eq!(journal.last("r", "a").unwrap().unwrap().to, id("2"));
+        let positions: Vec<_> = journal.positions("r").unwrap().into_iter().collect();
+        assert_eq!(positions, [("a".to_owned(), id("2").unwrap()), ("b".to_owned(), id("3").unwrap())]);
+        assert_eq!(journal.sweep(Timestamp::now()).unwrap(), 0);
     }
 }

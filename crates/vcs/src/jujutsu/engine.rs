@@ -20,7 +20,7 @@ use super::{
     error::EngineError,
     import::Imported,
     operations::{self, Operation, OperationId, Positions},
-    store::Opened,
+    store::{self, Opened},
     tidy::Tidied,
     worker::Worker,
 };
@@ -69,6 +69,11 @@ impl<T> Reply<T> {
 }
 
 impl Engine {
+    /// Whether there is a store beside a mirror.
+    pub fn exists(mirror: &Path) -> bool {
+        store::exists(mirror)
+    }
+
     /// Opens the store in `jj/` beside the bare repository in `git/`, creates it when there is none and builds it again
     /// when it cannot be read. The refs are imported, so that the store knows what the mirror knows.
     ///

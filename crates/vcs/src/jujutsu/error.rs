@@ -104,7 +104,7 @@ impl EngineError {
     }
 
     /// The error and its causes in one line, for the reason why a store was built again.
-    pub(super) fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let mut line = self.to_string();
         let mut cause = std::error::Error::source(self);
         while let Some(error) = cause {

@@ -114,7 +114,7 @@ impl MirrorError {
 pub(super) fn damage<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a ReadError> {
     std::iter::successors(Some(error), |error| error.source())
         .find_map(|error| error.downcast_ref::<ReadError>())
-        .filter(|error| !matches!(error, ReadError::Kind { .. }))
+        .filter(|error| !matches!(error, ReadError::Kind { .. } | ReadError::TooLarge { .. }))
 }
 
 impl From<CommandError> for MirrorError {

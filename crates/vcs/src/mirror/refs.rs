@@ -7,12 +7,12 @@ use gix::objs::Kind;
 
 use super::error::MirrorError;
 use crate::id::CommitId;
-use crate::repo::{ReadError, peel};
+use crate::repo::{ReadError, descends, look_again, peel};
+pub(super) use crate::revision::BRANCHES as BRANCHES_HERE;
+use crate::revision::TAGS;
 
-/// Where the remote's branches are kept here.
-pub(super) const BRANCHES_HERE: &str = "refs/remotes/origin/";
+/// Where the remote has its branches.
 const BRANCHES: &str = "refs/heads/";
-const TAGS: &str = "refs/tags/";
 
 /// Names of refs, as the remote has them, and the objects they name.
 pub(super) type Refs = BTreeMap<String, ObjectId>;
@@ -47,16 +47,7 @@ pub(super) fn transaction(steps: impl IntoIterator<Item = String>) -> String {
 
 /// Branches and tags of the remote, as the mirror has them.
 pub(super) fn local(repo: &gix::Repository) -> Result<Refs, ReadError> {
-    // A ref that is deleted between listing and reading is an error the first time and not there the next.
-    const LOOKS: usize = 4;
-    let mut result = look(repo);
-    for _ in 1..LOOKS {
-        if result.is_ok() {
-            break;
-        }
-        result = look(repo);
-    }
-    result
+    look_again(|| look(repo))
 }
 
 fn look(repo: &gix::Repository) -> Result<Refs, ReadError> {
@@ -141,15 +132,11 @@ pub(super) fn movements(repo: &gix::Repository, before: &Refs, after: &Refs) -> 
         .map(|name| (name, commit(name, before.get(name)), commit(name, after.get(name))))
         .filter(|(_, from, to)| from != to)
         .map(|(name, from, to)| {
-            let forced = from.zip(to).is_some_and(|(from, to)| !descends(repo, to, from));
+            // What cannot be told counts as forced.
+            let forced = from.zip(to).is_some_and(|(from, to)| !descends(repo, to, from).unwrap_or(false));
             Movement { name: name.clone(), from, to, forced }
         })
         .collect()
-}
-
-/// Whether a commit has another among its ancestors. What cannot be told counts as no.
-fn descends(repo: &gix::Repository, commit: CommitId, ancestor: CommitId) -> bool {
-    repo.merge_base(commit.0, ancestor.0).is_ok_and(|base| base.detach() == ancestor.0)
 }
 
 #[cfg(test)]

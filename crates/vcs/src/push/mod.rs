@@ -37,7 +37,7 @@ pub use options::{Missing, Options};
 use crate::{
     command::Category,
     id::CommitId,
-    repo::Repo,
+    repo::{Repo, descends},
     write::{CommitSpec, write},
 };
 use options::Waits;
@@ -238,12 +238,9 @@ impl<L: Link> Push<'_, L> {
 
     /// Whether a commit is the tip or one of its ancestors.
     async fn contains(&self, tip: CommitId, commit: CommitId) -> Result<bool, PushError> {
-        if tip == commit {
-            return Ok(true);
-        }
         let repo = self.repo.clone();
-        let found = tokio::task::spawn_blocking(move || descends(&repo, tip, commit)).await;
-        let found = found.map_err(Into::into).and_then(|found| found);
+        let found = tokio::task::spawn_blocking(move || descends(&repo.local(), tip, commit)).await;
+        let found = found.map_err(Into::into).and_then(|found| found.map_err(Into::into));
         found.map_err(|source| PushError::History { branch: self.branch.to_owned(), source })
     }
 
@@ -292,17 +289,4 @@ fn is_transient(error: &LinkError) -> bool {
     let category = error.category();
     // Another fetch of the same branch holds the lock on its copy for a moment.
     category.is_transient() || (category == Category::Other && error.to_string().contains("cannot lock ref"))
-}
-
-fn descends(
-    repo: &Repo,
-    tip: CommitId,
-    commit: CommitId,
-) -> Result<bool, Box<dyn std::error::Error + Send + Sync>> {
-    let local = repo.local();
-    match local.merge_base(tip.0, commit.0) {
-        Ok(base) => Ok(base.detach() == commit.0),
-        Err(gix::repository::merge_base::Error::NotFound { .. }) => Ok(false),
-        Err(error) => Err(error.into()),
-    }
 }

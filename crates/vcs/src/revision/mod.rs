@@ -39,7 +39,7 @@ impl Revision {
     }
 
     /// The text as the first letters of a change, or all of them.
-    fn change(&self) -> Option<ChangePrefix> {
+    pub(crate) fn change(&self) -> Option<ChangePrefix> {
         self.0.parse().ok()
     }
 }

@@ -51,6 +51,10 @@ pub(super) fn target(repo: &gix::Repository, name: &str) -> Result<Option<Object
 
 /// All refs that make a commit visible: everything but our own. Symbolic refs are left out.
 pub(crate) fn refs(repo: &gix::Repository) -> Result<Vec<(String, ObjectId)>, ReadError> {
+    repo::look_again(|| look(repo))
+}
+
+fn look(repo: &gix::Repository) -> Result<Vec<(String, ObjectId)>, ReadError> {
     let fail = |error: Box<dyn std::error::Error + Send + Sync>| ReadError::refs(repo, error);
     let mut found = Vec::new();
     let references = repo.references().map_err(|error| fail(error.into()))?;

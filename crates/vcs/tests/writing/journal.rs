@@ -73,6 +73,28 @@ fn a_move_that_is_repeated_after_a_crash_is_kept_once() {
 }
 
 #[test]
+fn a_ref_that_is_new_to_the_mirror_only_comes_from_where_it_was_last_seen() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = open(folder.path());
+    let gone = "refs/heads/gone";
+    let begin = [movement(MAIN, None, Some(1)), movement(gone, None, Some(1)), movement(gone, Some(1), None)];
+    assert_eq!(journal.record(REMOTE, &begin, at(1), None).unwrap(), 3);
+    assert_eq!(
+        journal.positions(REMOTE).unwrap().into_iter().collect::<Vec<_>>(),
+        [(MAIN.to_owned(), id(1))]
+    );
+    assert_eq!(journal.positions("https://host/app").unwrap().len(), 0, "another remote");
+    // The mirror was lost: everything is new to it.
+    assert_eq!(journal.record(REMOTE, &[movement(MAIN, None, Some(1))], at(2), None).unwrap(), 0);
+    let again = [movement(MAIN, None, Some(2)), movement(gone, None, Some(2))];
+    assert_eq!(journal.record(REMOTE, &again, at(3), None).unwrap(), 2);
+    let last = journal.last(REMOTE, MAIN).unwrap().unwrap();
+    assert_eq!((last.from, last.to, last.forced), (Some(id(1)), Some(id(2)), true));
+    let last = journal.last(REMOTE, gone).unwrap().unwrap();
+    assert_eq!((last.from, last.to, last.forced), (None, Some(id(2)), false), "this one is new indeed");
+}
+
+#[test]
 fn old_moves_go_but_the_last_one_stays() {
     let folder = tempfile::tempdir().unwrap();
     let retention = Retention { moves: 3, age: SignedDuration::from_secs(100) };
@@ -203,9 +225,12 @@ proptest! {
                         moves.iter().map(|(name, from, to)| movement(&format!("refs/{name}"), *from, *to)).collect();
                     let mut new = 0;
                     for (name, from, to) in moves {
-                        let entry = Move { from: from.map(id), to: to.map(id), forced: false, when: at(now), who: None };
                         let all = model.entry((remote, name)).or_default();
-                        let repeated = all.last().is_some_and(|last| (last.from, last.to) == (entry.from, entry.to));
+                        let seen = all.last().and_then(|last| last.to).filter(|_| from.is_none());
+                        let forced = seen.is_some();
+                        let from_seen = from.map(id).or(seen);
+                        let entry = Move { from: from_seen, to: to.map(id), forced, when: at(now), who: None };
+                        let repeated = all.last().is_some_and(|last| last.to == entry.to);
                         if from != to && !repeated {
                             all.push(entry);
                             new += 1;
