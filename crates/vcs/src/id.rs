@@ -90,6 +90,12 @@ impl ChangeId {
     }
 }
 
+impl From<[u8; CHANGE_LETTERS / 2]> for ChangeId {
+    fn from(bytes: [u8; CHANGE_LETTERS / 2]) -> Self {
+        Self(bytes)
+    }
+}
+
 impl fmt::Display for ChangeId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for byte in self.0 {

@@ -3,6 +3,7 @@
 //! All reads block on the disk: async callers run them on a blocking thread.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gix::{ObjectId, objs::Kind};
 
@@ -22,8 +23,9 @@ const TAG_CHAIN: usize = 16;
 /// pack can hold one that fills any memory. Blobs have limits of their own where they are read.
 const LARGEST: u64 = 128 << 20;
 
-/// How often something is looked for that changes at that moment.
-const LOOKS: usize = 4;
+/// How long is waited before each further look at something that changes at that moment, in milliseconds. A fetch may
+/// delete hundreds of refs, one after the other.
+const WAITS: [u64; 7] = [0, 1, 2, 5, 10, 20, 50];
 
 /// A repository that cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -168,10 +170,11 @@ impl std::fmt::Debug for Repo {
 /// time and not there the next; an object whose pack is replaced at that moment is in the new one.
 pub(crate) fn look_again<T>(mut look: impl FnMut() -> Result<T, ReadError>) -> Result<T, ReadError> {
     let mut result = look();
-    for _ in 1..LOOKS {
+    for wait in WAITS {
         if !matches!(result, Err(ReadError::Refs { .. } | ReadError::Corrupt { .. })) {
             break;
         }
+        std::thread::sleep(Duration::from_millis(wait));
         result = look();
     }
     result

@@ -6,12 +6,13 @@ mod mirror_support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mirror_support::{Bed, fetch, limits, noise, options, read_all};
+use mirror_support::{Bed, eventually, fetch, limits, noise, options, read_all};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::CancellationToken;
 use windlass_testbed::git::{Fault, GitServer, Kind};
-use windlass_vcs::command::{Category, Limits};
-use windlass_vcs::mirror::{MirrorError, MirrorOptions, Mirrors};
+use windlass_vcs::command::{Category, Git, Limits};
+use windlass_vcs::mirror::{MirrorError, MirrorOptions, Mirrors, Tidying};
 use windlass_vcs::remote::{CertificateAuthority, Credentials, Hidden, Proxy, Remote};
 
 const SECRET: &str = "planted-secret-42";
@@ -299,4 +300,73 @@ async fn a_full_disk_is_told_apart() {
     let mirrors = Mirrors::with_git(&bed.work.path().join("full"), git, options()).unwrap();
     let error = fetch(&mirrors.mirror(&bed.remote()).unwrap()).await.unwrap_err();
     assert_eq!(error.category(), Category::DiskFull, "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn movements_are_told_in_order_when_a_caller_leaves_meanwhile() {
+    let heard = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let on_move = {
+        let heard = heard.clone();
+        move |_: &Remote, moves: &[windlass_vcs::mirror::Movement]| {
+            heard.lock().unwrap().push("begin".to_owned());
+            std::thread::sleep(Duration::from_millis(500));
+            heard.lock().unwrap().push(moves[0].to.unwrap().to_string());
+        }
+    };
+    let bed = Bed::with(MirrorOptions { on_move: Some(Arc::new(on_move)), ..options() }).await;
+    let mirror = bed.mirror();
+    let first = bed.repo.tip().unwrap();
+    let cancel = CancellationToken::new();
+    let leaving = tokio::spawn({
+        let (mirror, cancel) = (mirror.clone(), cancel.clone());
+        async move { mirror.fetch(&cancel).await }
+    });
+    eventually("the movement", || !heard.lock().unwrap().is_empty()).await;
+    cancel.cancel();
+    assert!(leaving.await.unwrap().is_err());
+    let second = bed.repo.commit_files(&[("a.yaml", Some("a: 2\n"))], "second").unwrap();
+    fetch(&mirror).await.unwrap();
+    assert_eq!(*heard.lock().unwrap(), ["begin", &first, "begin", &second]);
+}
+
+#[tokio::test]
+async fn tidying_that_fails_is_not_tried_again_at_once() {
+    let bed = Bed::new().await;
+    let calls = bed.work.path().join("calls");
+    let program = bed.work.path().join("program");
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" = repack ] && echo x >> '{}' && exit 1\nexec git \"$@\"\n",
+        calls.display()
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let git = Git::new(&bed.work.path().join("scratch")).unwrap().with_program(program);
+    let tidying = Tidying { packs: 1, ..Tidying::default() };
+    let mirrors = Mirrors::with_git(bed.work.path(), git, MirrorOptions { tidying, ..options() }).unwrap();
+    let mirror = mirrors.mirror(&bed.remote()).unwrap();
+    let count = || std::fs::read_to_string(&calls).map_or(0, |text| text.lines().count());
+    fetch(&mirror).await.unwrap();
+    eventually("tidying", || count() == 1).await;
+    for _ in 0..5 {
+        fetch(&mirror).await.unwrap();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert_eq!(count(), 1);
+}
+
+#[tokio::test]
+async fn a_check_that_is_killed_does_not_condemn_the_mirror() {
+    let bed = Bed::new().await;
+    fetch(&bed.mirror()).await.unwrap();
+    let program = bed.work.path().join("program");
+    std::fs::write(&program, "#!/bin/sh\n[ \"$1\" = rev-list ] && kill -9 $$\nexec git \"$@\"\n").unwrap();
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let git = Git::new(&bed.work.path().join("scratch")).unwrap().with_program(program);
+    let mirrors = Mirrors::with_git(bed.work.path(), git, options()).unwrap();
+    let mirror = mirrors.mirror(&bed.remote()).unwrap();
+    // As if a process had been killed while it wrote.
+    std::fs::write(mirror.folder().join("writing"), "").unwrap();
+    let error = fetch(&mirror).await.unwrap_err();
+    assert!(error.to_string().contains("memory"), "{error}");
+    assert!(!fetch(&bed.mirror()).await.unwrap().cloned_anew, "it was whole all the time");
 }

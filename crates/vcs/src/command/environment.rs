@@ -56,6 +56,8 @@ pub(super) fn set_local(invocation: &mut Invocation, home: &Path, repository: &P
         ("GIT_TERMINAL_PROMPT", "0"),
         ("GIT_OPTIONAL_LOCKS", "0"),
         ("GIT_ALLOW_PROTOCOL", "none"),
+        // A few megabytes of pack can hold a commit or a tree that fills any memory.
+        ("GIT_ALLOC_LIMIT", "1g"),
         // Needed where git writes down who moved a ref.
         ("GIT_COMMITTER_NAME", "windlass"),
         ("GIT_COMMITTER_EMAIL", "windlass@localhost"),

@@ -226,7 +226,12 @@ pub struct Failure {
     pub message: String,
     /// What it printed to its standard output up to then.
     pub stdout: Vec<u8>,
+    /// Whether it was killed from outside, most likely for want of memory: that says nothing about the repository.
+    pub killed: bool,
 }
+
+/// What is said of a git that was ended from outside.
+pub(super) const KILLED: &str = "it was killed; is there enough memory?";
 
 /// The longest message that is passed on.
 const LONGEST_MESSAGE: usize = 1000;
@@ -284,6 +289,8 @@ fn printable(line: &str) -> String {
 const MEANINGS: &[(&str, Category)] = &[
     // EFBIG: the limit on what may arrive.
     ("File too large", Category::TooLarge),
+    // The limit on the memory that one object may take.
+    ("attempting to allocate", Category::TooLarge),
     ("No space left on device", Category::DiskFull),
     ("Disk quota exceeded", Category::DiskFull),
     // Somebody writes at the same time, or left a lock behind.

@@ -88,7 +88,6 @@ impl Git {
 }
 
 /// What a command reads.
-#[derive(Debug)]
 enum Input {
     Nothing,
     Bytes(Vec<u8>),
@@ -98,7 +97,6 @@ enum Input {
 
 /// One run of `git`, in the making.
 #[must_use = "nothing runs before `run`"]
-#[derive(Debug)]
 pub struct Invocation {
     program: PathBuf,
     repository: PathBuf,
@@ -111,6 +109,16 @@ pub struct Invocation {
     remote: Option<Remote>,
     /// Files that the child reads; removed with this.
     scratch: Option<Scratch>,
+}
+
+impl std::fmt::Debug for Invocation {
+    /// The environment and the settings hold credentials: they are not shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Invocation")
+            .field("args", &self.args)
+            .field("place", &self.place())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Invocation {

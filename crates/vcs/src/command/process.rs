@@ -1,5 +1,6 @@
 //! The child and its end.
 
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -115,14 +116,16 @@ pub(super) async fn run(
     if status.success() {
         return Ok(Output { stdout, notes: failure::telling_lines(&stderr).join("\n"), received });
     }
-    let (category, message) = (failure::classify(&stderr), failure::message(&stderr));
+    let category = failure::classify(&stderr);
+    let killed = status.signal() == Some(Signal::KILL.as_raw());
+    let message = if killed { failure::KILLED.to_owned() } else { failure::message(&stderr) };
     if category == Category::TooLarge
         && let Some(limit) = limits.received
     {
         return Err(CommandError::TooLarge { what, place, limit });
     }
     let code = status.code();
-    Err(CommandError::Failed(Box::new(Failure { category, what, place, code, message, stdout })))
+    Err(CommandError::Failed(Box::new(Failure { category, what, place, code, message, stdout, killed })))
 }
 
 /// Waits until a limit is passed.

@@ -37,7 +37,7 @@ pub struct Fetched {
 impl Mirror {
     /// One round for all who wait for it.
     pub(super) async fn round(self: Arc<Self>, begun: &AtomicBool) -> Result<Fetched, MirrorError> {
-        let mut writer = self.writer.lock().await;
+        let mut writer = self.writer.clone().lock_owned().await;
         let remote = self.remote();
         begun.store(true, Ordering::SeqCst);
         let mut cloned_anew = self.make_ready(&writer, &remote).await?;
@@ -52,11 +52,11 @@ impl Mirror {
         }
         let fetched = Fetched { cloned_anew, ..result? };
         if let (Some(on_move), false) = (self.options.on_move.clone(), fetched.movements.is_empty()) {
-            // Still in turn: the movements of the next fetch come later.
+            // Still in turn, even when nobody waits any more: the movements of the next fetch come later.
             let movements = fetched.movements.clone();
-            blocking(move || {
+            writer = blocking(move || {
                 on_move(&remote, &movements);
-                Ok(())
+                Ok(writer)
             })
             .await?;
         }
@@ -80,9 +80,10 @@ impl Mirror {
             self.reopen()?;
         }
         self.ask_for_default_branch(writer, remote, &there).await;
-        let (movements, after) = self.movements_since(writer.reported.clone().unwrap_or_default()).await?;
-        writer.reported = Some(after);
         let default_branch = self.default_branch()?;
+        let (movements, after) = self.movements_since(writer.reported.clone().unwrap_or_default()).await?;
+        // From here on nothing fails and nothing waits before they are told.
+        writer.reported = Some(after);
         Ok(Fetched { movements, default_branch, received, cloned_anew: false })
     }
 

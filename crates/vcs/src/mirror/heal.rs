@@ -167,7 +167,7 @@ async fn is_whole(
         let invocation = mirror.git.local(git_dir).args(args).limits(limits.clone());
         match invocation.run(cancel).await {
             Ok(_) => {}
-            Err(CommandError::Failed(failure)) => {
+            Err(CommandError::Failed(failure)) if !failure.killed => {
                 tracing::warn!(folder = %git_dir.display(), message = failure.message, "a mirror is broken");
                 return Ok(false);
             }

@@ -52,7 +52,6 @@ use std::time::Duration;
 
 use tokio::sync::OwnedRwLockReadGuard;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 
 use crate::command::{Git, Limits};
 use crate::id::CommitId;
@@ -192,12 +191,12 @@ pub struct Mirror {
     options: Arc<MirrorOptions>,
     remote: RwLock<Remote>,
     rounds: coalesce::Rounds<Result<Fetched, MirrorError>>,
-    writer: tokio::sync::Mutex<Writer>,
+    writer: Arc<tokio::sync::Mutex<Writer>>,
     repo: Mutex<Option<Arc<Repo>>>,
     /// Somebody read something broken: the next fetch looks at everything.
     suspect: AtomicBool,
     users: Arc<tokio::sync::RwLock<()>>,
-    tidying: Mutex<Option<AbortOnDropHandle<()>>>,
+    tidying: Mutex<tidy::Background>,
 }
 
 /// What only the one who writes needs to know.
@@ -221,7 +220,7 @@ impl Mirror {
             options: mirrors.options.clone(),
             remote: RwLock::new(remote.clone()),
             rounds: coalesce::Rounds::default(),
-            writer: tokio::sync::Mutex::default(),
+            writer: Arc::default(),
             repo: Mutex::new(None),
             suspect: AtomicBool::new(false),
             users: Arc::default(),
@@ -328,6 +327,11 @@ impl Mirror {
     /// Keeps tidying from removing objects that no ref names, for as long as the guard lives.
     pub async fn keep_objects(&self) -> OwnedRwLockReadGuard<()> {
         self.users.clone().read_owned().await
+    }
+
+    /// What one run of git may take.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.options.limits
     }
 
     /// Opens the repository anew, because files were replaced under it.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -50,6 +51,25 @@ pub struct Tidied {
     pub packs_after: usize,
     /// Whether what is past its time of grace was dropped. `false` when somebody was working with objects.
     pub thorough: bool,
+}
+
+/// After tidying failed it is left alone for so long: a mirror that is too large for its time limit would otherwise be
+/// tidied in vain after every fetch, with the next fetch waiting for it.
+const AFTER_A_FAILURE: Duration = Duration::from_secs(60 * 60);
+
+/// Tidying that happens by itself.
+#[derive(Debug, Default)]
+pub(super) struct Background {
+    task: Option<AbortOnDropHandle<()>>,
+    /// When it last failed.
+    failed: Option<Instant>,
+}
+
+impl Background {
+    fn is_resting(&self) -> bool {
+        let is_running = self.task.as_ref().is_some_and(|task| !task.is_finished());
+        is_running || self.failed.is_some_and(|time| time.elapsed() < AFTER_A_FAILURE)
+    }
 }
 
 impl Mirror {
@@ -118,13 +138,15 @@ impl Mirror {
     /// Tidies in the background when it is time to.
     pub(super) fn tidy_when_due(self: &Arc<Self>) {
         let Some(thorough) = self.due() else { return };
-        let mut task = guard(&self.tidying);
-        if task.as_ref().is_some_and(|task| !task.is_finished()) {
+        let mut background = guard(&self.tidying);
+        if background.is_resting() {
             return;
         }
         let mirror = self.clone();
-        *task = Some(AbortOnDropHandle::new(tokio::spawn(async move {
-            match mirror.tidy(thorough, &CancellationToken::new()).await {
+        background.task = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            let tidied = mirror.tidy(thorough, &CancellationToken::new()).await;
+            guard(&mirror.tidying).failed = tidied.is_err().then(Instant::now);
+            match tidied {
                 Ok(tidied) => tracing::debug!(mirror = mirror.digest(), ?tidied, "tidied"),
                 Err(error) => tracing::warn!(mirror = mirror.digest(), %error, "cannot tidy"),
             }

@@ -58,7 +58,8 @@ impl Link for MirrorLink {
     ) -> Result<Reply, LinkError> {
         let repo = Repo::clone(&*self.mirror.repo()?);
         // The credentials may have been renewed since the last time.
-        let link = GitLink::new(self.git.clone(), self.mirror.remote(), repo);
+        let link = GitLink::new(self.git.clone(), self.mirror.remote(), repo)
+            .with_limits(self.mirror.limits().clone());
         let reply = link.send(name, commit, cancel).await;
         if reply.as_ref().is_err_and(|error| error.category() == Category::Corrupt) {
             self.mirror.report_corrupt();

@@ -71,7 +71,10 @@ fn answer(flag: &str, summary: &str, told: &str) -> Answer {
 
 fn rejection(summary: &str, told: &str) -> Answer {
     let (kind, reason) = summary.split_once(" (").unwrap_or((summary, ""));
-    let reason: String = reason.strip_suffix(')').unwrap_or(reason).chars().take(LONGEST_REASON).collect();
+    // A remote may send anything, terminal sequences too.
+    let visible = |c: char| if c.is_control() { ' ' } else { c };
+    let reason: String =
+        reason.strip_suffix(')').unwrap_or(reason).chars().take(LONGEST_REASON).map(visible).collect();
     let says = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     if kind == "[remote failure]" || (kind == "[remote rejected]" && says_exactly(&reason, &FAILURES)) {
         return Answer::Unknown { reason };
@@ -134,6 +137,8 @@ mod tests {
         );
         let told = "remote: GitLab: You are not allowed to push code to protected branches on this project.";
         assert_eq!(read(declined, told), Some(Answer::Refused { protected: true, reason: reason() }));
+        let escape = read("!\tabc:refs/heads/main\t[remote rejected] (\u{1b}[31mno)", "");
+        assert_eq!(escape, Some(Answer::Refused { protected: false, reason: " [31mno".to_owned() }));
         let github = "!\tabc:refs/heads/main\t[remote rejected] (protected branch hook declined)";
         assert!(matches!(read(github, ""), Some(Answer::Refused { protected: true, .. })));
     }

@@ -33,13 +33,13 @@ use gix::objs::Kind;
 
 pub use edits::{Edit, EditError, Edits};
 pub use message::{Message, MessageError};
-pub use path::{BadPath, BadPathReason, MAX_PATH, check as check_path};
+pub use path::{BadPath, BadPathReason, check as check_path};
 pub use person::{Person, PersonError};
 pub use sign::{KeyError, SignError, SshSigner};
 pub use store::StoreError;
 
 use crate::{
-    id::{CommitId, TreeId},
+    id::{ChangeId, CommitId, TreeId},
     jujutsu::{self, ConflictError},
     repo::{self, ReadError, Repo},
 };
@@ -151,7 +151,7 @@ fn encode(
     parent: Option<gix::ObjectId>,
 ) -> Result<Vec<u8>, WriteError> {
     let parent = parent.map(|id| format!("parent {}\n", id.to_hex())).unwrap_or_default();
-    let change = spec.change_id.map(|id| format!("change-id {}\n", reverse_hex(id))).unwrap_or_default();
+    let change = spec.change_id.map(|id| format!("change-id {}\n", ChangeId::from(id))).unwrap_or_default();
     let (author, committer) = (spec.author.header("author")?, spec.committer.header("committer")?);
     let tree = tree.to_hex();
     let head = format!("tree {tree}\n{parent}author {author}\ncommitter {committer}\n{change}");
@@ -160,10 +160,4 @@ fn encode(
     let Some(signer) = &spec.signer else { return Ok(plain.into_bytes()) };
     let signature = signer.sign(plain.as_bytes())?.replace('\n', "\n ");
     Ok(format!("{head}gpgsig {signature}\n\n{message}").into_bytes())
-}
-
-/// Jujutsu writes change ids with the letters `z` to `k` for the digits 0 to f, so that they look unlike commit ids.
-fn reverse_hex(id: [u8; 16]) -> String {
-    let letter = |digit: u8| char::from(b'z' - digit);
-    id.iter().flat_map(|byte| [letter(byte >> 4), letter(byte & 15)]).collect()
 }

@@ -6,8 +6,7 @@
 use gix::bstr::ByteSlice as _;
 use gix::validate::path::component;
 
-/// Longer paths cannot be checked out on Linux.
-pub const MAX_PATH: usize = 4096;
+use crate::tree::{LONGEST_NAME, LONGEST_PATH as MAX_PATH};
 
 /// How much of a refused path an error repeats.
 const SHOWN: usize = 120;
@@ -46,9 +45,12 @@ pub enum BadPathReason {
     /// NUL, a line break or another control character.
     #[error("it holds a control character")]
     Control,
-    /// More than [`MAX_PATH`] bytes.
+    /// More than [`LONGEST_PATH`](crate::tree::LONGEST_PATH) bytes.
     #[error("it is longer than {MAX_PATH} bytes")]
     TooLong,
+    /// A part of more than [`LONGEST_NAME`] bytes: no common file system can hold it, so nobody could check it out.
+    #[error("one of its parts is longer than {LONGEST_NAME} bytes")]
+    LongPart,
 }
 
 /// Says whether a path may be written.
@@ -76,6 +78,9 @@ fn reason(path: &str) -> Option<BadPathReason> {
 }
 
 fn bad_part(part: &str) -> Option<BadPathReason> {
+    if part.len() > LONGEST_NAME {
+        return Some(BadPathReason::LongPart);
+    }
     // Names that only Windows refuses stay possible: `system:node` is a fine name for a ClusterRole.
     let options = component::Options { protect_windows: false, protect_hfs: true, protect_ntfs: true };
     match gix::validate::path::component(part.as_bytes().as_bstr(), None, options) {
@@ -148,6 +153,9 @@ mod tests {
             assert_eq!(check(path).map_err(|error| error.reason), Err(expected), "{path:?}");
         }
         assert_eq!(check(&"a/".repeat(3000)).unwrap_err().reason, TooLong);
+        assert_eq!(check(&format!("a/{}", "b".repeat(255))), Ok(()));
+        let long = check(&format!("a/{}/c", "b".repeat(256)));
+        assert_eq!(long.unwrap_err().reason, BadPathReason::LongPart, "what is written can be read again");
         assert!(check(&"x".repeat(5000)).unwrap_err().path.len() < 200, "errors stay short");
     }
 }

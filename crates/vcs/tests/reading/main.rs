@@ -12,4 +12,5 @@ mod figures;
 mod healing;
 mod property;
 mod read;
+mod repositories;
 mod revision;

@@ -5,6 +5,7 @@ use windlass_vcs::{
     jujutsu::Engine,
     repo::Repo,
     revision::{Candidate, Names, ResolveError, Resolved, Revision, Via, names, resolve},
+    tree::{self, RepoPath},
 };
 
 use crate::support::{
@@ -379,4 +380,53 @@ fn a_sha_256_repository_resolves_as_well() {
     for digits in [8, 40, 50] {
         assert_eq!(find(&repo, &commit.to_string()[..digits]).unwrap().commit, commit, "{digits}");
     }
+}
+
+#[test]
+fn a_commit_that_would_fill_the_memory_is_refused() {
+    let scene = Scene::new();
+    let good = scene.commit("main", &[("a", file("1"))]);
+    let tree = scene.remote.run(&["rev-parse", "main^{tree}"]);
+    let head = format!("tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\n");
+    let bomb = scene.remote.raw("commit", &[head.as_bytes(), &vec![b'x'; 130 << 20]].concat());
+    scene.remote.run(&["update-ref", "refs/heads/bomb", &bomb]);
+    let repo = scene.fetch();
+    let error = find(&repo, "bomb").unwrap_err();
+    assert_eq!(error.category(), "TooLarge", "{error}");
+    let error = tree::hash(&repo, bomb.parse::<CommitId>().unwrap(), &RepoPath::root()).unwrap_err();
+    assert_eq!(error.category(), "TooLarge", "{error}");
+    assert_eq!(find(&repo, "main").unwrap().commit, good, "others are not disturbed");
+}
+
+#[test]
+fn refs_that_come_and_go_while_they_are_read_are_no_damage() {
+    let scene = Scene::new();
+    let commit = scene.commit("main", &[("a", file("1"))]);
+    let repo = scene.fetch();
+    let folder = scene.mirror.join("git/refs/remotes/origin/preview");
+    let draft = scene.mirror.join("draft");
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                // As git does it: each appears whole, and then they go one after the other.
+                std::fs::create_dir_all(&folder).unwrap();
+                for number in 0..20 {
+                    std::fs::write(&draft, format!("{commit}\n")).unwrap();
+                    std::fs::rename(&draft, folder.join(number.to_string())).unwrap();
+                }
+                std::fs::remove_dir_all(&folder).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(3));
+            }
+        });
+        for _ in 0..300 {
+            // Not a name: all refs are looked at.
+            let error = find(&repo, "mian").unwrap_err();
+            if error.category() != "Unknown" {
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+                panic!("{error}: {error:?}");
+            }
+        }
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
 }
