@@ -260,7 +260,7 @@ pub(crate) fn tree_of(repo: &gix::Repository, commit: ObjectId) -> Result<Object
     Ok(tree)
 }
 
-/// Where a chain of annotated tags ends.
+/// Where a chain of annotated tags ends; at a tag, when the chain is too long or the tag too large to follow.
 pub(crate) fn peel(repo: &gix::Repository, id: ObjectId) -> Result<(ObjectId, Kind), ReadError> {
     let mut id = id;
     for _ in 0..TAG_CHAIN {
@@ -269,7 +269,10 @@ pub(crate) fn peel(repo: &gix::Repository, id: ObjectId) -> Result<(ObjectId, Ki
         if kind != Kind::Tag {
             return Ok((id, kind));
         }
-        let tag = object(repo, id, Kind::Tag)?;
+        let tag = match object(repo, id, Kind::Tag) {
+            Err(ReadError::TooLarge { .. }) => break,
+            tag => tag?,
+        };
         id = gix::objs::TagRefIter::from_bytes(&tag.data, repo.object_hash())
             .target_id()
             .map_err(|source| ReadError::corrupt(repo, id, source))?;

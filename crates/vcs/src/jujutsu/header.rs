@@ -52,9 +52,14 @@ pub fn is_jujutsu(repo: &Repo, tips: &[CommitId]) -> Result<bool, ReadError> {
         if looked_at > tips.len() && repo::header(&repo, id)?.is_none() {
             continue;
         }
-        let (found, parents) = with_commit(&repo, id, |commit| {
+        let looked = with_commit(&repo, id, |commit| {
             (change_id(commit).is_some(), commit.parents().collect::<Vec<_>>())
-        })?;
+        });
+        let (found, parents) = match looked {
+            // One odd commit must not hide what the others are.
+            Err(ReadError::Corrupt { .. } | ReadError::TooLarge { .. }) => continue,
+            looked => looked?,
+        };
         if found {
             return Ok(true);
         }

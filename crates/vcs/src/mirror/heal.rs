@@ -13,7 +13,7 @@ use super::lock::WriteLock;
 use super::{Mirror, Writer, refs, store, sweep};
 use crate::command::{CommandError, Limits};
 use crate::remote::Remote;
-use crate::repo::{Repo, peel};
+use crate::repo::{ReadError, Repo, header, peel, tree_of};
 
 /// How well to look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -183,8 +183,11 @@ fn tips_are_there(git_dir: &Path) -> bool {
     let repo = repo.local();
     let Ok(refs) = refs::local(&repo) else { return false };
     refs.values().all(|id| match peel(&repo, *id) {
-        Ok((id, gix::objs::Kind::Commit)) => crate::repo::tree_of(&repo, id)
-            .is_ok_and(|tree| matches!(repo.try_find_header(tree), Ok(Some(_)))),
+        Ok((id, gix::objs::Kind::Commit)) => match tree_of(&repo, id) {
+            Ok(tree) => matches!(header(&repo, tree), Ok(Some(_))),
+            // Somebody pushed it so; cloning anew would not make it smaller.
+            Err(error) => matches!(error, ReadError::TooLarge { .. }),
+        },
         Ok(_) => true,
         Err(_) => false,
     })

@@ -32,6 +32,7 @@ mod error;
 mod fetch;
 mod heal;
 mod lock;
+mod pushed;
 mod refs;
 mod store;
 mod sweep;

@@ -92,7 +92,7 @@ pub enum PushError {
         /// Why.
         source: LinkError,
     },
-    /// It was asked to stop.
+    /// It was asked to stop. What was on its way may have arrived: whoever plans again on the next tip will see.
     #[error("the push to {branch} was cancelled")]
     Cancelled {
         /// The branch.

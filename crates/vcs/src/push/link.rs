@@ -1,6 +1,6 @@
 //! The way to the remote: one branch fetched, one commit sent.
 
-use std::future::Future;
+use std::{future::Future, path::Path, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
@@ -16,6 +16,10 @@ use crate::{
 
 /// What `git fetch` says about a branch that the remote does not have.
 const NO_SUCH_REF: &str = "couldn't find remote ref";
+
+/// A lock on a copy of a branch is held for an instant. One that is older belongs to a git that was killed, and would
+/// stop every fetch for good.
+const STALE: Duration = Duration::from_secs(10);
 
 /// What a remote said to a push, with the words of its hooks.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -112,6 +116,16 @@ impl GitLink {
     }
 }
 
+/// Makes way for the next try.
+fn remove_stale_lock(path: &Path) {
+    let Ok(data) = path.metadata() else { return };
+    let age = data.modified().ok().and_then(|time| time.elapsed().ok()).unwrap_or_default();
+    if age >= STALE {
+        let removed = std::fs::remove_file(path);
+        tracing::info!(lock = %path.display(), is_gone = removed.is_ok(), "a git that was killed left a lock behind");
+    }
+}
+
 type AnyError = Box<dyn std::error::Error + Send + Sync>;
 
 fn tip(repo: &Repo, name: &str) -> Result<Option<CommitId>, AnyError> {
@@ -134,7 +148,12 @@ impl Link for GitLink {
         match fetch.run(cancel).await {
             Ok(_) => self.read(tracking).await,
             Err(CommandError::Failed(failure)) if failure.message.contains(NO_SUCH_REF) => Ok(None),
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                if error.category() == Category::Busy {
+                    remove_stale_lock(&self.repo.path().join(format!("{tracking}.lock")));
+                }
+                Err(error.into())
+            }
         }
     }
 
@@ -148,7 +167,9 @@ impl Link for GitLink {
             .git
             .remote(self.repo.path(), &self.remote)?
             // Progress is a sign of life while a large pack goes out.
-            .args(["push", "--porcelain", "--progress", "--no-follow-tags", "--no-signed", ORIGIN])
+            .args(["push", "--porcelain", "--progress", "--no-follow-tags", "--no-signed"])
+            // By its address, git does not move its copy of the branch, which may be further by now.
+            .arg(self.remote.url().to_string())
             .arg(format!("{commit}:{name}"))
             .limits(self.limits.clone());
         match push.run(cancel).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::OwnedRwLockReadGuard;
 use tokio_util::sync::CancellationToken;
 
-use super::link::{GitLink, Link, LinkError, Reply};
+use super::link::{Answer, GitLink, Link, LinkError, Reply};
 use crate::{
     command::{Category, Git},
     id::CommitId,
@@ -15,8 +15,8 @@ use crate::{
 
 /// The way from a mirror to its remote.
 ///
-/// While it lives, tidying leaves objects alone that no ref names yet: make one for each push. What was pushed is seen in the mirror at once, and
-/// told as a movement by the next fetch.
+/// While it lives, tidying leaves objects alone that no ref names yet: make one for each push. What was pushed is seen in the mirror at
+/// once unless a fetch is under way, and told as a movement by the next fetch.
 #[derive(Debug)]
 pub struct MirrorLink {
     mirror: Arc<Mirror>,
@@ -61,6 +61,9 @@ impl Link for MirrorLink {
         let link = GitLink::new(self.git.clone(), self.mirror.remote(), repo)
             .with_limits(self.mirror.limits().clone());
         let reply = link.send(name, commit, cancel).await;
+        if reply.as_ref().is_ok_and(|reply| matches!(reply.answer, Answer::Accepted | Answer::Current)) {
+            self.mirror.pushed(name, commit).await;
+        }
         if reply.as_ref().is_err_and(|error| error.category() == Category::Corrupt) {
             self.mirror.report_corrupt();
         }

@@ -204,8 +204,12 @@ impl Repositories {
         for (_, side) in gone {
             side.close().await;
         }
-        let (mirrors, remotes) = (self.mirrors.clone(), remotes.to_vec());
-        blocking(move || Ok(mirrors.retain(&remotes)?)).await
+        let (mirrors, books, remotes) = (self.mirrors.clone(), self.books.clone(), remotes.to_vec());
+        blocking(move || {
+            books.journal.sweep(Timestamp::now())?;
+            Ok(mirrors.retain(&remotes)?)
+        })
+        .await
     }
 
     /// Records moves that the journal does not have: those of a process that was killed, or of a disk that was full.

@@ -8,6 +8,7 @@ use windlass_vcs::{
     remote::{Remote, UrlPolicy},
     repositories::{Repositories, RepositoriesError},
     revision::Resolved,
+    tree::{self, RepoPath},
 };
 
 use crate::support::{
@@ -186,4 +187,27 @@ async fn a_store_that_cannot_be_used_stops_no_branch() {
     std::fs::create_dir_all(mirror.folder().join("jj.broken")).unwrap();
     work.fetch(&repositories).await;
     assert_eq!(work.resolve(&repositories, "main").await.unwrap().commit, jj::id(&base));
+}
+
+#[tokio::test]
+async fn a_commit_that_would_fill_the_memory_is_refused_and_disturbs_no_other() {
+    let work = Work::new();
+    let good = work.commit("1");
+    let remote = &work.scene.remote;
+    let tree = remote.run(&["rev-parse", "main^{tree}"]);
+    let head = format!("tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\n");
+    let bomb = remote.raw("commit", &[head.as_bytes(), &vec![b'x'; 130 << 20]].concat());
+    remote.run(&["update-ref", "refs/heads/bomb", &bomb]);
+    let repositories = work.open();
+    work.fetch(&repositories).await;
+    let error = work.resolve(&repositories, "bomb").await.unwrap_err();
+    assert_eq!(error.category(), "TooLarge", "{error}");
+    assert_eq!(work.resolve(&repositories, "main").await.unwrap().commit, good);
+    let mirror = repositories.mirror(&work.remote).await.unwrap();
+    let repo = mirror.repo().unwrap();
+    let error = tree::hash(&repo, bomb.parse::<CommitId>().unwrap(), &RepoPath::root()).unwrap_err();
+    assert_eq!(error.category(), "TooLarge", "{error}");
+    // After a crash everything is looked at: it is no reason to clone anew.
+    std::fs::write(mirror.folder().join("writing"), "").unwrap();
+    assert!(!work.fetch(&repositories).await.cloned_anew);
 }

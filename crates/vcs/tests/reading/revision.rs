@@ -5,7 +5,6 @@ use windlass_vcs::{
     jujutsu::Engine,
     repo::Repo,
     revision::{Candidate, Names, ResolveError, Resolved, Revision, Via, names, resolve},
-    tree::{self, RepoPath},
 };
 
 use crate::support::{
@@ -380,22 +379,6 @@ fn a_sha_256_repository_resolves_as_well() {
     for digits in [8, 40, 50] {
         assert_eq!(find(&repo, &commit.to_string()[..digits]).unwrap().commit, commit, "{digits}");
     }
-}
-
-#[test]
-fn a_commit_that_would_fill_the_memory_is_refused() {
-    let scene = Scene::new();
-    let good = scene.commit("main", &[("a", file("1"))]);
-    let tree = scene.remote.run(&["rev-parse", "main^{tree}"]);
-    let head = format!("tree {tree}\nauthor A <a@b> 1 +0000\ncommitter A <a@b> 1 +0000\n\n");
-    let bomb = scene.remote.raw("commit", &[head.as_bytes(), &vec![b'x'; 130 << 20]].concat());
-    scene.remote.run(&["update-ref", "refs/heads/bomb", &bomb]);
-    let repo = scene.fetch();
-    let error = find(&repo, "bomb").unwrap_err();
-    assert_eq!(error.category(), "TooLarge", "{error}");
-    let error = tree::hash(&repo, bomb.parse::<CommitId>().unwrap(), &RepoPath::root()).unwrap_err();
-    assert_eq!(error.category(), "TooLarge", "{error}");
-    assert_eq!(find(&repo, "main").unwrap().commit, good, "others are not disturbed");
 }
 
 #[test]

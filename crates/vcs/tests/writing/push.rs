@@ -62,7 +62,8 @@ async fn commits_reach_the_branch_by_fast_forward() {
     assert_eq!((from.unwrap().to_string(), commits.len()), (first, 2));
     assert_eq!(repo.tip().unwrap(), commits[1].to_string());
     assert_eq!(repo.files_at("main").unwrap(), ["a", "b", "c"]);
-    assert_eq!(clone.bare.git(&["rev-parse", "refs/remotes/origin/main"]), commits[1].to_string());
+    let copy = clone.bare.git(&["rev-parse", "refs/remotes/origin/main"]);
+    assert_eq!(copy, from.unwrap().to_string(), "only a fetch moves the copy");
 
     let again = push_one(&clone, "main", &options(), "b").await.unwrap();
     assert!(matches!(again, Outcome::Pushed { .. }), "other content");
@@ -363,6 +364,63 @@ async fn pushes_out_of_a_mirror_share_its_fetches_and_reach_the_journal() {
     assert_eq!(told, seen, "the journal tells states in their order, and none that never was");
     // Named by itself: a mirror's HEAD names a copy of a remote's branch, which git fsck calls strange.
     server.git().run(&mirror.git_dir(), &["fsck", "--full", "--strict", "--no-dangling", &tips[4]]).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_push_whose_answer_comes_late_does_not_take_the_mirror_back() {
+    let server = GitServer::start().await.unwrap();
+    let repo = server.repo_with_files("app", &[("a", "1")]).unwrap();
+    let work = tempfile::tempdir().unwrap();
+    let mirrors = Mirrors::new(work.path(), MirrorOptions::default()).unwrap();
+    let mirror = mirrors.mirror(&Remote::new(&repo.url()).unwrap()).unwrap();
+    let cancel = CancellationToken::new();
+    let link = MirrorLink::new(mirrors.git().clone(), mirror.clone()).await;
+    let bare = link.repo(&cancel).await.unwrap();
+    let main = || mirror.refs().unwrap()["refs/heads/main"].to_string();
+    let plan = async |_| Ok::<_, Infallible>(Some(one("b", "1")));
+    let outcome = push(&link, &bare, "main", &Options::default(), &cancel, plan).await.unwrap();
+    let first = pushed(&outcome).to_string();
+    assert_eq!(main(), first, "it is seen at once");
+
+    // The branch has moved, and the answer waits for the hook.
+    let (hook, go_on) = (repo.path().join("hooks/post-receive"), work.path().join("go-on"));
+    std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    let script =
+        format!("#!/bin/sh\ncat >/dev/null\nwhile [ ! -e '{}' ]; do sleep 0.05; done\n", go_on.display());
+    std::fs::write(&hook, script).unwrap();
+    std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+    let plan = async |_| Ok::<_, Infallible>(Some(one("c", "1")));
+    let options = Options::default();
+    let late = push(&link, &bare, "main", &options, &cancel, plan);
+    let others = async {
+        while repo.tip().unwrap() == first {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        std::fs::remove_file(&hook).unwrap();
+        let theirs = repo.commit_files(&[("d", Some("1"))], "theirs").unwrap();
+        mirror.fetch(&cancel).await.unwrap();
+        assert_eq!(main(), theirs);
+        std::fs::write(&go_on, "").unwrap();
+        theirs
+    };
+    let (outcome, theirs) = tokio::join!(late, others);
+    assert!(matches!(outcome.unwrap(), Outcome::Pushed { .. }));
+    assert_eq!(main(), theirs);
+}
+
+#[tokio::test]
+async fn a_lock_that_a_killed_git_left_behind_is_taken_away() {
+    let server = GitServer::start().await.unwrap();
+    let repo = server.repo_with_files("app", &[("a", "1")]).unwrap();
+    let clone = Clone::of(&repo.url());
+    let folder = clone.bare.path().join("refs/remotes/origin");
+    std::fs::create_dir_all(&folder).unwrap();
+    let lock = std::fs::File::create(folder.join("main.lock")).unwrap();
+    let error = push_one(&clone, "main", &options(), "b").await.unwrap_err();
+    assert_eq!(error.category(), "Busy", "somebody may be at work: {error:?}");
+    lock.set_modified(std::time::SystemTime::now() - Duration::from_secs(60)).unwrap();
+    push_one(&clone, "main", &options(), "b").await.unwrap();
+    assert_eq!(repo.files_at("main").unwrap(), ["a", "b"]);
 }
 
 #[tokio::test]
