@@ -72,11 +72,16 @@ impl ScratchRoot {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(error) => return Err(error),
             }
-            // Somebody who sweeps may have had the lock first: then the folder is gone or about to go.
-            if let Ok(Some(lock)) = FileLock::try_take(&path.join(LOCK))
-                && path.join(LOCK).exists()
-            {
-                return Ok(Scratch { path, _lock: lock });
+            match FileLock::try_take(&path.join(LOCK)) {
+                Ok(Some(lock)) if path.join(LOCK).exists() => return Ok(Scratch { path, _lock: lock }),
+                // Somebody who sweeps had the lock first: the folder is gone or about to go.
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                // No file can be opened, or the disk is full: another folder would fare no better.
+                Err(error) => {
+                    drop(remove(&path));
+                    return Err(error);
+                }
             }
         }
     }

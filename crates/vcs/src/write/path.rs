@@ -8,6 +8,9 @@ use gix::validate::path::component;
 
 use crate::tree::{LONGEST_NAME, LONGEST_PATH as MAX_PATH};
 
+/// The deepest path: each folder takes a step down the stack of whoever walks the tree, here and in `git`.
+const DEEPEST: usize = 128;
+
 /// How much of a refused path an error repeats.
 const SHOWN: usize = 120;
 
@@ -48,6 +51,9 @@ pub enum BadPathReason {
     /// More than [`LONGEST_PATH`](crate::tree::LONGEST_PATH) bytes.
     #[error("it is longer than {MAX_PATH} bytes")]
     TooLong,
+    /// More parts than anybody walks down.
+    #[error("it has more than {DEEPEST} parts")]
+    TooDeep,
     /// A part of more than [`LONGEST_NAME`] bytes: no common file system can hold it, so nobody could check it out.
     #[error("one of its parts is longer than {LONGEST_NAME} bytes")]
     LongPart,
@@ -73,6 +79,9 @@ fn reason(path: &str) -> Option<BadPathReason> {
     }
     if path.bytes().any(|byte| byte.is_ascii_control()) {
         return Some(BadPathReason::Control);
+    }
+    if path.split('/').count() > DEEPEST {
+        return Some(BadPathReason::TooDeep);
     }
     path.split('/').find_map(bad_part)
 }
@@ -116,7 +125,7 @@ mod tests {
         ] {
             assert_eq!(check(path), Ok(()), "{path}");
         }
-        assert_eq!(check(&"a/".repeat(2047)[..4093]), Ok(()));
+        assert_eq!(check(&"a/".repeat(128)[..255]), Ok(()));
     }
 
     #[test]
@@ -153,6 +162,7 @@ mod tests {
             assert_eq!(check(path).map_err(|error| error.reason), Err(expected), "{path:?}");
         }
         assert_eq!(check(&"a/".repeat(3000)).unwrap_err().reason, TooLong);
+        assert_eq!(check(&"a/".repeat(2000)).unwrap_err().reason, BadPathReason::TooDeep);
         assert_eq!(check(&format!("a/{}", "b".repeat(255))), Ok(()));
         let long = check(&format!("a/{}/c", "b".repeat(256)));
         assert_eq!(long.unwrap_err().reason, BadPathReason::LongPart, "what is written can be read again");

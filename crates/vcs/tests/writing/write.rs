@@ -361,3 +361,15 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_path_as_deep_as_paths_can_be_is_written() {
+    let bare = Bare::new();
+    // One that is deeper would take the whole stack, and is refused.
+    let deep = format!("{}f", "a/".repeat(127));
+    assert!(Edits::new().upsert(format!("a/{deep}"), "1").is_err());
+    let first = bare.write(None, &[spec(edits(&[(&deep, "1")], &[]))]);
+    assert_eq!(bare.files(first), [deep.as_str()]);
+    let second = bare.write(Some(first), &[spec(edits(&[("b", "2")], &[&deep]))]);
+    assert_eq!(bare.files(second), ["b"], "no folder is left");
+}
