@@ -32,6 +32,7 @@ use crate::{
     journal::{Before, Journal, Move, MovedAside, Pusher},
     jujutsu::{self, Engine, EngineError},
     mirror::{Fetched, Mirror, MirrorOptions, Mirrors, Movement},
+    push::MirrorLink,
     remote::Remote,
     repo,
     revision::{self, ResolveError, Resolved, Revision},
@@ -102,11 +103,17 @@ impl Repositories {
         Ok((Self { mirrors, books }, moved))
     }
 
-    /// The mirror of a remote: for reading trees, and for [pushes](crate::push::MirrorLink).
+    /// The mirror of a remote, for reading trees.
     pub async fn mirror(&self, remote: &Remote) -> Result<Arc<Mirror>, RepositoriesError> {
         // The first time it sweeps the folder.
         let (mirrors, remote) = (self.mirrors.clone(), remote.clone());
         blocking(move || Ok(mirrors.mirror(&remote)?)).await
+    }
+
+    /// The way to a remote for [pushes](crate::push::push): make one for each, it keeps new objects from being tidied away.
+    pub async fn link(&self, remote: &Remote) -> Result<MirrorLink, RepositoriesError> {
+        let mirror = self.mirror(remote).await?;
+        Ok(MirrorLink::new(self.mirrors.git().clone(), mirror).await)
     }
 
     /// The mirrors.

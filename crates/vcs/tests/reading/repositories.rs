@@ -5,10 +5,12 @@ use windlass_vcs::{
     id::CommitId,
     journal::{Before, Pusher},
     mirror::{Fetched, MirrorOptions, Mirrors},
+    push::{Options, Outcome, push},
     remote::{Remote, UrlPolicy},
     repositories::{Repositories, RepositoriesError},
     revision::Resolved,
     tree::{self, RepoPath},
+    write::{CommitSpec, Edits, Message, Person},
 };
 
 use crate::support::{
@@ -123,6 +125,41 @@ async fn who_pushed_is_recorded_with_the_move() {
     work.fetch(&repositories).await;
     let moves = repositories.history(&work.remote, MAIN, 9).await.unwrap();
     assert_eq!(moves.iter().map(|entry| entry.who.clone()).collect::<Vec<_>>(), [Some(ada), None]);
+}
+
+#[tokio::test]
+async fn a_push_of_our_own_is_recorded_with_our_name_even_if_we_die_before_the_next_fetch() {
+    let work = Work::new();
+    let first = work.commit("1");
+    let repositories = work.open();
+    work.fetch(&repositories).await;
+    let cancel = CancellationToken::new();
+    let link = repositories.link(&work.remote).await.unwrap();
+    let repo = link.repo(&cancel).await.unwrap();
+    let person =
+        || Person::new("Ada", "ada@example.org", jiff::Timestamp::from_second(1_700_000_000).unwrap());
+    let write = async |path: &str| {
+        let mut edits = Edits::new();
+        edits.upsert(path, "1").unwrap();
+        let (author, committer, message) = (person(), person(), Message::new("Change"));
+        let spec = CommitSpec { edits, author, committer, message, signer: None, change_id: None };
+        let plan = async |_| Ok::<_, std::convert::Infallible>(Some(vec![spec.clone()]));
+        match push(&link, &repo, "main", &Options::default(), &cancel, plan).await.unwrap() {
+            Outcome::Pushed { commits, .. } => commits[0],
+            other => panic!("{other:?}"),
+        }
+    };
+    let second = write("b").await;
+    let us = Pusher { name: "windlass".to_owned(), via: "push".to_owned() };
+    repositories.pushed_by(&work.remote, second, us.clone());
+    work.fetch(&repositories).await;
+    let third = write("c").await;
+    drop((link, repo, repositories));
+    let repositories = work.open();
+    work.fetch(&repositories).await;
+    assert_eq!(work.history(&repositories, MAIN).await, [first, second, third].map(Some));
+    let moves = repositories.history(&work.remote, MAIN, 9).await.unwrap();
+    assert_eq!(moves[1].who, Some(us));
 }
 
 #[tokio::test]
