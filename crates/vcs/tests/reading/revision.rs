@@ -394,15 +394,15 @@ fn refs_that_come_and_go_while_they_are_read_are_no_damage() {
             while !stop.load(std::sync::atomic::Ordering::Relaxed) {
                 // As git does it: each appears whole, and then they go one after the other.
                 std::fs::create_dir_all(&folder).unwrap();
-                for number in 0..20 {
+                for number in 0..60 {
                     std::fs::write(&draft, format!("{commit}\n")).unwrap();
                     std::fs::rename(&draft, folder.join(number.to_string())).unwrap();
                 }
                 std::fs::remove_dir_all(&folder).unwrap();
-                std::thread::sleep(std::time::Duration::from_millis(3));
+                std::thread::sleep(std::time::Duration::from_millis(2));
             }
         });
-        for _ in 0..300 {
+        for _ in 0..800 {
             // Not a name: all refs are looked at.
             let error = find(&repo, "mian").unwrap_err();
             if error.category() != "Unknown" {
