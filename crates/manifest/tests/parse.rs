@@ -221,3 +221,35 @@ fn a_field_is_found_in_the_text_by_its_pointer() {
     assert_eq!(place(""), Some((3, 1)));
     assert_eq!(place("/spec/other"), None);
 }
+
+/// Kubernetes' reader does not ask how far right quoted text goes on; YAML 1.2 does.
+#[test]
+fn quoted_text_may_go_on_further_left_than_its_key() {
+    let text = "a:\n  - x: 'one\n\n    it''s\n  two'\n    w: \"\\\" a\n b\" # c\n    z: ä\n---\nb: 1\n";
+    let found = parse(text, &Limits::default()).unwrap();
+    assert_eq!(found[0].value, json!({"a": [{"x": "one\nit's two", "w": "\" a b", "z": "ä"}]}));
+    assert_eq!(&text[found[0].range.clone()], &text[..text.find("\n---").unwrap()]);
+    assert_eq!(&text[found[1].range.clone()], "b: 1");
+    assert_eq!((found[1].position.line, found[1].position.column), (10, 1));
+    let at_root = parse("a: 'b\nc'\nd: \"e\nf\"\n", &Limits::default()).unwrap();
+    assert_eq!(at_root[0].value, json!({"a": "b c", "d": "e f"}));
+}
+
+#[test]
+fn quoted_text_that_ends_nowhere_is_still_refused() {
+    let cases = [
+        ("a: 'b\nc\n", "line 2, column 1"),
+        ("a: 'b\n---\nc'\n", "line 2, column 1"),
+        ("a: 'b\nc\n---\nd'\n", "line 3, column 1"),
+        ("a: 'b\nc'\na: 1\n", "line 3, column 1: the key"),
+        ("a: 'b\nc' d\n", "line "),
+        ("a: \"b\nc\\q\"\n", "line 1, column 4: "),
+    ];
+    for (text, wanted) in cases {
+        let error = parse(text, &Limits::default()).unwrap_err().to_string();
+        assert!(error.starts_with(wanted), "{text:?}: {error}");
+    }
+    let many = "a: 'b\nc'\n---\n".repeat(40);
+    let error = parse(&many, &Limits::default()).unwrap_err();
+    assert_eq!(error.category(), "syntax", "each one costs a reading, so that there is an end to it");
+}

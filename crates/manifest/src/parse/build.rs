@@ -8,18 +8,46 @@ use serde_json::{Map, Value, map::Entry};
 use super::{
     Document, Limits, ParseError, Position,
     error::shown_key,
+    outdent,
     scalar::{Scalar, key_of},
 };
 
 /// Reads all documents that are not empty.
 pub(super) fn documents(text: &str, limits: &Limits) -> Result<Vec<Document>, ParseError> {
     refuse_ambiguous_breaks(text)?;
+    match read(text, limits) {
+        Ok(documents) => Ok(documents),
+        Err(Stop { error, refused: None }) => Err(error),
+        Err(Stop { error, refused: Some(refused) }) => outdent::documents(text, refused, error, limits),
+    }
+}
+
+/// Why reading stopped, and where, if it was at quoted text that may be read all the same.
+pub(super) struct Stop {
+    pub error: ParseError,
+    pub refused: Option<outdent::Refused>,
+}
+
+impl From<ParseError> for Stop {
+    fn from(error: ParseError) -> Self {
+        Self { error, refused: None }
+    }
+}
+
+/// Reads a text as the event parser takes it.
+pub(super) fn read(text: &str, limits: &Limits) -> Result<Vec<Document>, Stop> {
     let mut parser = Parser::new_from_str_with_options(text, options(limits));
     let mut builder = Builder::new(limits);
+    let mut before = 0;
     while let Some(event) = parser.next_event() {
-        let (mut event, span) = event.map_err(|error| syntax(&error, limits))?;
+        let (mut event, span) = event.map_err(|error| {
+            let quoted = matches!(error.kind(), ErrorKind::InvalidQuotedScalarIndent);
+            let at = error.marker().byte_offset().filter(|_| quoted);
+            Stop { error: syntax(&error, limits), refused: at.map(|at| outdent::Refused { before, at }) }
+        })?;
         end_with_text(&mut event, &span, text);
         builder.event(event, &span)?;
+        before = bytes_of(&span).end;
     }
     Ok(builder.documents)
 }

@@ -17,6 +17,7 @@ mod build;
 mod error;
 mod json;
 mod objects;
+mod outdent;
 mod scalar;
 pub(crate) mod tree;
 
