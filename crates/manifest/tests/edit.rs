@@ -420,3 +420,42 @@ fn layouts_that_cannot_be_edited_are_refused_with_their_place() {
         edit("a: 1\n", Selector { document: 0, item: None }, &json!([1]), &Limits::default()).unwrap_err();
     assert_eq!(error, EditError::NotAnObject);
 }
+
+#[test]
+fn a_renamed_item_keeps_the_rest_of_its_lines() {
+    let text = "ports:\n# in\n- protocol: TCP # old\n  port: 22\nenv:\n- name: A\n  value: x # why\n";
+    let new = edited(text, 0, |object| {
+        object["ports"][0]["protocol"] = json!("UDP");
+        object["env"][0]["name"] = json!("B");
+    });
+    assert_eq!(new, "ports:\n# in\n- protocol: UDP # old\n  port: 22\nenv:\n- name: B\n  value: x # why\n");
+    let other = edited(text, 0, |object| object["env"][0] = json!({"name": "B", "value": "y"}));
+    assert!(
+        other.ends_with("env:\n- name: B\n  value: \"y\"\n"),
+        "another item has no comment of the old: {other}"
+    );
+}
+
+#[test]
+fn a_last_block_without_a_line_break_stays_what_it_is() {
+    for (header, closed) in
+        [("|", "|-"), (">", ">-"), ("|+", "|-"), ("|-", "|-"), ("|2", "|2-"), ("|2+", "|2-")]
+    {
+        let text = format!("a: 1\nb: {header} # why\n  x\n  y");
+        let new = edited(&text, 0, |object| object["c"] = json!(2));
+        assert_eq!(new, format!("a: 1\nb: {closed} # why\n  x\n  y\nc: 2"));
+    }
+}
+
+#[test]
+fn blanks_after_a_block_do_not_become_a_part_of_it() {
+    let new = edited("a: >-\n  one\n  two  \nb: 1\n", 0, |object| object["a"] = json!("three"));
+    assert_eq!(new, "a: |-\n  three\nb: 1\n");
+}
+
+#[test]
+fn a_map_between_brackets_of_a_list_can_grow() {
+    let new = edited("a: [b: c]\n", 0, |object| object["a"][0]["d"] = json!(1));
+    let found = parse(&new, &Limits::default()).unwrap();
+    assert_eq!(found[0].value, json!({"a": [{"b": "c", "d": 1}]}), "{new}");
+}

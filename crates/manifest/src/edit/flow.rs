@@ -38,7 +38,9 @@ impl Editor<'_> {
                 after: Vec::new(),
             })
             .collect();
-        let Some(last) = parts.iter().rposition(|part| part.kept) else {
+        // `[a: b]` holds a map without brackets of its own, which has one member for ever.
+        let bare = !self.source.text[node.range.start..].starts_with('{') && wanted.len() > 1;
+        let Some(last) = parts.iter().rposition(|part| part.kept).filter(|_| !bare) else {
             return self.replace(node, &Value::Object(wanted.clone()), slot);
         };
         for (entry, _) in entries.iter().zip(&parts).filter(|(_, part)| !part.kept) {
@@ -171,7 +173,7 @@ impl Editor<'_> {
                 text[first.range.end..second.range.start].trim_start_matches([' ', '\t', '\r', '\n'])
             }
             [only] => {
-                let lead = &text[node.range.start + 1..only.range.start];
+                let lead = text.get(node.range.start + 1..only.range.start).unwrap_or_default();
                 let space = if lead.contains('\n') { lead } else { " " };
                 return format!(",{space}");
             }

@@ -37,8 +37,19 @@ const MOST: usize = 4_000_000;
 /// Aligns two lists so that unchanged items stay where they are.
 pub(super) fn align(old: &[Value], new: &[Value]) -> Vec<Step> {
     match identities(old, new) {
-        Some((old, new)) => steps(&old, &new, false),
-        None => steps(&old.iter().collect::<Vec<_>>(), &new.iter().collect::<Vec<_>>(), true),
+        Some((old_ids, new_ids)) => steps(&old_ids, &new_ids, |o, n| is_similar(&old[o], &new[n])),
+        None => steps(&old.iter().collect::<Vec<_>>(), &new.iter().collect::<Vec<_>>(), |_, _| true),
+    }
+}
+
+/// Whether an item may have become another one by a new name: at least half of what it says stays.
+fn is_similar(old: &Value, new: &Value) -> bool {
+    match (old.as_object(), new.as_object()) {
+        (Some(old), Some(new)) => {
+            let same = old.iter().filter(|(key, value)| new.get(*key) == Some(*value)).count();
+            same > 0 && same * 2 >= old.len()
+        }
+        _ => false,
     }
 }
 
@@ -64,13 +75,17 @@ fn identities<'a>(old: &'a [Value], new: &'a [Value]) -> Option<(Vec<String>, Ve
     KEYS.iter().find_map(|key| Some((of(old, key)?, of(new, key)?)))
 }
 
-/// `pair`: what stands at the same place between two kept items is the same item, changed.
-fn steps<T: PartialEq>(old: &[T], new: &[T], pair: bool) -> Vec<Step> {
+/// `pair`: whether what stands at the same place between two kept items is the same item, changed.
+fn steps<T: PartialEq>(old: &[T], new: &[T], pair: impl Fn(usize, usize) -> bool) -> Vec<Step> {
     let mut steps = Vec::with_capacity(old.len().max(new.len()));
     let (mut o, mut n) = (0, 0);
     for (to_o, to_n) in common(old, new).into_iter().chain([(old.len(), new.len())]) {
-        while pair && o < to_o && n < to_n {
-            steps.push(Step::Keep { old: o, new: n });
+        while o < to_o && n < to_n {
+            if pair(o, n) {
+                steps.push(Step::Keep { old: o, new: n });
+            } else {
+                steps.extend([Step::Remove { old: o }, Step::Insert { new: n }]);
+            }
             (o, n) = (o + 1, n + 1);
         }
         steps.extend((o..to_o).map(|old| Step::Remove { old }));

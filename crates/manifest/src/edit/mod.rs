@@ -87,6 +87,7 @@ pub fn edit(text: &str, at: Selector, wanted: &Value, limits: &Limits) -> Result
     });
     let mut editor = Editor::new(source, used, node.range.clone(), is_json(text, &tree.root));
     editor.change(node, wanted, slot)?;
+    editor.close_last_block(&tree.root);
     let new = apply(text, editor.patches).ok_or(EditError::NotExpressed)?;
     file.verified(new, at, wanted, limits)
 }

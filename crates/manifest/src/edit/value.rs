@@ -96,6 +96,34 @@ impl<'a> Editor<'a> {
         }
     }
 
+    /// Keeps a block of text at the end of the file without a line break when something is put behind it: its last line
+    /// gets one, which the header must not count.
+    pub fn close_last_block(&mut self, root: &Node) {
+        let text = self.source.text;
+        if !self.patches.iter().any(|patch| patch.range == (text.len()..text.len())) {
+            return;
+        }
+        let mut last = None;
+        root.visit(&mut |node| {
+            if let Content::Scalar { style: ScalarStyle::Literal | ScalarStyle::Folded, .. } = node.content
+                && node.range.end == text.trim_end_matches(' ').len()
+            {
+                last = Some(node.range.clone());
+            }
+        });
+        let Some(last) = last else { return };
+        if self.patches.iter().any(|patch| patch.range.start < last.end && patch.range.end > last.start) {
+            return;
+        }
+        let header = text[last.clone()].bytes().skip(1).take_while(|b| matches!(b, b'1'..=b'9')).count();
+        let at = last.start + 1 + header;
+        match text.as_bytes().get(at) {
+            Some(b'-') => {}
+            Some(b'+') => self.patch(at..at + 1, "-".to_owned()),
+            _ => self.patch(at..at, "-".to_owned()),
+        }
+    }
+
     /// Refuses to take away what others repeat.
     pub fn refuse_shared(&self, node: &Node) -> Result<(), EditError> {
         let mut shared = None;
@@ -224,8 +252,8 @@ impl<'a> Editor<'a> {
                     .bytes()
                     .take_while(|b| matches!(b, b'|' | b'>' | b'+' | b'-' | b'0'..=b'9'))
                     .count();
-                let line_end = source.line_end(start);
-                (start..start + header, line_end..end.max(line_end))
+                // Blanks after the last word are not in the range, and would be a part of the new text.
+                (start..start + header, source.line_end(start)..source.line_end(end))
             }
             Content::Map { flow: false, .. } | Content::List { flow: false, .. } => {
                 let before = match slot {
