@@ -8,6 +8,12 @@ use super::index::Index;
 use super::{Edge, Strength};
 use crate::identity::ObjectKey;
 
+/// How often the weakest reference alone is given up. Objects that still need each other after that are knotted beyond
+/// what a person could read, and each further round would cost a look at all references.
+const MOST_ROUNDS: usize = 16;
+/// How many members a sentence names.
+const MOST_NAMED: usize = 8;
+
 /// Objects that need each other in a circle, and the reference that was given up to get out of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cycle {
@@ -19,7 +25,8 @@ pub struct Cycle {
 
 impl fmt::Display for Cycle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, member) in self.members.iter().enumerate() {
+        let unnamed = self.members.len().saturating_sub(MOST_NAMED);
+        for (at, member) in self.members.iter().take(MOST_NAMED).enumerate() {
             let joint = if at == 0 {
                 ""
             } else if at + 1 == self.members.len() {
@@ -29,16 +36,20 @@ impl fmt::Display for Cycle {
             };
             write!(f, "{joint}{member}")?;
         }
+        if unnamed > 0 {
+            write!(f, " and {unnamed} more")?;
+        }
         let (from, to) = &self.broken;
         write!(f, " need each other; {from} is created without waiting for {to}")
     }
 }
 
 /// Takes references away until none go in a circle: each time the weakest one of a circle, and among equals the one
-/// whose names come last, so that the choice does not depend on the order of the input.
+/// whose names come last, so that the choice does not depend on the order of the input. After a number of rounds all
+/// references of a circle go that are as weak as the weakest one, so that there is an end to it soon.
 pub(super) fn break_all(index: &Index, edges: &mut Vec<Edge>) -> Vec<Cycle> {
     let mut cycles = Vec::new();
-    loop {
+    for round in 1.. {
         let component = components(edges);
         let mut weakest: BTreeMap<usize, Edge> = BTreeMap::new();
         for edge in edges.iter().filter(|edge| component[edge.from] == component[edge.to]) {
@@ -48,8 +59,7 @@ pub(super) fn break_all(index: &Index, edges: &mut Vec<Edge>) -> Vec<Cycle> {
             }
         }
         if weakest.is_empty() {
-            cycles.sort_by(|a: &Cycle, b: &Cycle| (&a.members, &a.broken).cmp(&(&b.members, &b.broken)));
-            return cycles;
+            break;
         }
         let mut members: BTreeMap<usize, Vec<ObjectKey>> = BTreeMap::new();
         for (at, number) in component.iter().enumerate() {
@@ -60,7 +70,12 @@ pub(super) fn break_all(index: &Index, edges: &mut Vec<Edge>) -> Vec<Cycle> {
         // The same object may stand twice in the input: then all of its references to the same go.
         let ends = |edge: &Edge| index.key(edge.from).cloned().zip(index.key(edge.to).cloned());
         let given_up: HashSet<_> = weakest.values().filter_map(ends).collect();
-        edges.retain(|edge| ends(edge).is_some_and(|ends| !given_up.contains(&ends)));
+        let knotted = |edge: &Edge| {
+            round > MOST_ROUNDS
+                && component[edge.from] == component[edge.to]
+                && weakest.get(&component[edge.from]).is_some_and(|known| edge.strength <= known.strength)
+        };
+        edges.retain(|edge| !knotted(edge) && ends(edge).is_some_and(|ends| !given_up.contains(&ends)));
         for (number, mut members) in members {
             members.sort();
             members.dedup();
@@ -69,6 +84,8 @@ pub(super) fn break_all(index: &Index, edges: &mut Vec<Edge>) -> Vec<Cycle> {
             }
         }
     }
+    cycles.sort_by(|a: &Cycle, b: &Cycle| (&a.members, &a.broken).cmp(&(&b.members, &b.broken)));
+    cycles
 }
 
 /// The greatest is given up first.

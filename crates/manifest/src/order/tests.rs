@@ -329,3 +329,21 @@ proptest! {
         prop_assert_eq!(one.cycles, other.cycles);
     }
 }
+
+#[test]
+fn a_knot_of_hundreds_of_objects_is_undone_in_time() {
+    let names: Vec<String> = (0..300).map(|at| format!("a{at:03}")).collect();
+    let refs: Value =
+        names.iter().map(|name| json!({"kind": "Widget", "group": "example.org", "name": name})).collect();
+    let objects: Vec<Value> = names
+        .iter()
+        .map(|name| {
+            object("example.org/v1", "Widget", Some("x"), name, json!({"spec": {"widgetRefs": refs}}))
+        })
+        .collect();
+    let order = layers(&objects);
+    assert_eq!(order.flat().count(), objects.len());
+    assert!(!order.cycles.is_empty() && order.cycles.len() < 100, "{}", order.cycles.len());
+    let sentence = order.cycles[0].to_string();
+    assert!(sentence.contains(" and 292 more need each other"), "{sentence}");
+}
