@@ -49,6 +49,9 @@ fn write(value: &Value, out: &mut Vec<u8>) {
 }
 
 fn write_number(number: &Number, out: &mut Vec<u8>) {
+    // Beyond 2^53 a float stands for the integer that its shortest digits are, as in the canonical form.
+    let stored = number.as_f64().filter(|_| number.is_f64()).and_then(crate::parse::float);
+    let number = stored.as_ref().unwrap_or(number);
     let integer = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     if let Some(integer) = integer.or_else(|| number.as_f64().and_then(whole)) {
         out.push(b'i');
@@ -88,6 +91,15 @@ mod tests {
         let one: Value = serde_json::from_str(r#"{"a": 1, "b": {"c": [1, 2], "d": "x"}}"#).unwrap();
         let other: Value = serde_json::from_str(r#"{"b": {"d": "x", "c": [1, 2]}, "a": 1.0}"#).unwrap();
         assert_eq!(digest(&one), digest(&other));
+    }
+
+    #[test]
+    fn a_number_has_the_digest_of_its_stored_form() {
+        for number in [1.0, -0.0, 9.007_199_254_740_993e15, 1.234_567_890_123_456_7e18, -9.2e18, 1e19, 0.1] {
+            let mut stored = json!({ "n": number });
+            crate::canonical::normalize(&mut stored);
+            assert_eq!(digest(&json!({ "n": number })), digest(&stored), "{number}");
+        }
     }
 
     #[test]
