@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::atomic::{self, Leniency, field_shape};
+use super::keys::{Keys, Members};
 use super::path::{FieldPath, Step};
 use super::value::FieldValue;
 use super::{Difference, list, scalar, secret};
@@ -79,25 +80,19 @@ impl Pair<'_> {
         let item = list::item_of(shape);
         match shape {
             Shape::List { kind: ListKind::Keyed(keys), .. } => {
-                let both = list::keys_of_all(self.schema, a, keys, item).zip(list::keys_of_all(
-                    self.schema,
-                    b,
-                    keys,
-                    item,
-                ));
+                let keys_of = |items| list::keys_of_all(self.schema, items, keys, item);
+                let both = keys_of(a).zip(keys_of(b));
                 match both {
                     Some((a_keys, b_keys)) => self.keyed(a, &a_keys, b, &b_keys, item),
                     None => self.by_place(a, b, item),
                 }
             }
             Shape::List { kind: ListKind::Set, .. } => {
-                let holds = |items: &[Value], member: &Value| {
-                    items.iter().any(|item_| scalar::same(item_, member, item))
-                };
-                for member in a.iter().filter(|member| !holds(b, member)) {
+                let (ours, theirs) = (Members::new(a, item), Members::new(b, item));
+                for member in a.iter().filter(|member| !theirs.holds(member)) {
                     self.at(Step::Member(member.clone()), Some(member), None, item);
                 }
-                for member in b.iter().filter(|member| !holds(a, member)) {
+                for member in b.iter().filter(|member| !ours.holds(member)) {
                     self.at(Step::Member(member.clone()), None, Some(member), item);
                 }
             }
@@ -105,20 +100,13 @@ impl Pair<'_> {
         }
     }
 
-    fn keyed(
-        &mut self,
-        a: &[Value],
-        a_keys: &[Vec<(String, Value)>],
-        b: &[Value],
-        b_keys: &[Vec<(String, Value)>],
-        shape: &Shape,
-    ) {
-        for (item, key) in a.iter().zip(a_keys) {
-            let other = b_keys.iter().position(|other| list::same_key(other, key)).map(|at| &b[at]);
+    fn keyed(&mut self, a: &[Value], a_keys: &Keys, b: &[Value], b_keys: &Keys, shape: &Shape) {
+        for (item, key) in a.iter().zip(a_keys.all()) {
+            let other = b_keys.find(key).map(|at| &b[at]);
             self.at(Step::Key(key.clone()), Some(item), other, shape);
         }
-        for (item, key) in b.iter().zip(b_keys) {
-            if !a_keys.iter().any(|other| list::same_key(other, key)) {
+        for (item, key) in b.iter().zip(b_keys.all()) {
+            if a_keys.find(key).is_none() {
                 self.at(Step::Key(key.clone()), None, Some(item), shape);
             }
         }

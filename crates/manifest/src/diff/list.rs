@@ -2,9 +2,9 @@
 
 use serde_json::{Map, Value};
 
+use super::keys::{Key, Keys, Members};
 use super::managers::{Node, key_of, member_of};
 use super::path::Step;
-use super::scalar;
 use super::walk::Walk;
 use crate::schema::{ListKind, Schema, Shape};
 
@@ -27,18 +27,21 @@ pub(super) fn walk(
             let wanted_keys = keys_of_all(walk.schema, wanted, &keys, item_shape);
             let live_keys = keys_of_all(walk.schema, live, &keys, item_shape);
             let (Some(wanted_keys), Some(live_keys)) = (wanted_keys, live_keys) else { return false };
-            let ours: Vec<(Map<String, Value>, Node<'_>)> = ours.map(items_of).unwrap_or_default();
-            for (item, key) in wanted.iter().zip(&wanted_keys) {
-                let found = live_keys.iter().position(|live| same_key(live, key)).map(|at| &live[at]);
-                let below = ours.iter().find(|(theirs, _)| is_key(theirs, key)).map(|(_, below)| *below);
+            let (our_keys, nodes): (Vec<Key>, Vec<Node<'_>>) =
+                ours.map(|ours| items_of(ours, &keys)).unwrap_or_default().into_iter().unzip();
+            let our_keys = Keys::new(our_keys);
+            for (item, key) in wanted.iter().zip(wanted_keys.all()) {
+                let found = live_keys.find(key).map(|at| &live[at]);
+                let below = our_keys.find(key).map(|at| nodes[at]);
                 walk.path.push(Step::Key(key.clone()));
                 walk.value(item, found, below, item_shape);
                 walk.path.pop();
             }
-            let gone = ours.iter().filter(|(theirs, _)| !wanted_keys.iter().any(|key| is_key(theirs, key)));
-            for (theirs, below) in gone {
-                if let Some(at) = live_keys.iter().position(|key| is_key(theirs, key)) {
-                    removed_item(walk, &live[at], live_keys[at].clone(), below, item_shape);
+            for (key, below) in our_keys.all().iter().zip(nodes) {
+                if wanted_keys.find(key).is_none()
+                    && let Some(at) = live_keys.find(key)
+                {
+                    removed_item(walk, &live[at], live_keys.all()[at].clone(), below, item_shape);
                 }
             }
             true
@@ -49,18 +52,20 @@ pub(super) fn walk(
 /// Items of a list that we have set, when the list is no longer wanted at all.
 pub(super) fn removed(walk: &mut Walk<'_>, live: &[Value], ours: Node<'_>, shape: &Shape) {
     let item_shape = item_of(shape);
-    for (theirs, below) in items_of(ours) {
-        let keys: Vec<String> = theirs.keys().cloned().collect();
-        let found = live.iter().find_map(|item| {
-            let key = key(walk.schema, item, &keys, item_shape)?;
-            is_key(&theirs, &key).then_some((item, key))
-        });
-        if let Some((item, key)) = found {
-            removed_item(walk, item, key, below, item_shape);
+    if let Some(ListKind::Keyed(keys)) = kind_in(ours) {
+        let live_keys: Vec<Option<Key>> =
+            live.iter().map(|item| key(walk.schema, item, &keys, item_shape)).collect();
+        // An item without a key is found by none.
+        let live_keys = Keys::new(live_keys.into_iter().map(Option::unwrap_or_default).collect());
+        for (key, below) in items_of(ours, &keys) {
+            if let Some(at) = live_keys.find(&key) {
+                removed_item(walk, &live[at], live_keys.all()[at].clone(), below, item_shape);
+            }
         }
     }
+    let members = Members::new(live, item_shape);
     for member in ours.keys().filter_map(|text| member_of(text)) {
-        if live.iter().any(|item| scalar::same(item, &member, item_shape)) {
+        if members.holds(&member) {
             walk.path.push(Step::Member(member.clone()));
             walk.differs(None, Some(&member));
             walk.path.pop();
@@ -69,7 +74,7 @@ pub(super) fn removed(walk: &mut Walk<'_>, live: &[Value], ours: Node<'_>, shape
 }
 
 /// An item that is no longer wanted: one difference, unless somebody else has set a part of it, which then stays.
-fn removed_item(walk: &mut Walk<'_>, item: &Value, key: Vec<(String, Value)>, ours: Node<'_>, shape: &Shape) {
+fn removed_item(walk: &mut Walk<'_>, item: &Value, key: Key, ours: Node<'_>, shape: &Shape) {
     let names: Vec<String> = key.iter().map(|(name, _)| format!("f:{name}")).collect();
     walk.path.push(Step::Key(key));
     if walk.managers.owner(&walk.path, true).is_some() {
@@ -85,14 +90,14 @@ fn removed_item(walk: &mut Walk<'_>, item: &Value, key: Vec<(String, Value)>, ou
 }
 
 fn set(walk: &mut Walk<'_>, wanted: &[Value], live: &[Value], ours: Option<Node<'_>>, shape: &Shape) {
-    let holds = |items: &[Value], member: &Value| items.iter().any(|item| scalar::same(item, member, shape));
-    for member in wanted.iter().filter(|member| !holds(live, member)) {
+    let (wanted_members, live_members) = (Members::new(wanted, shape), Members::new(live, shape));
+    for member in wanted.iter().filter(|member| !live_members.holds(member)) {
         walk.path.push(Step::Member(member.clone()));
         walk.differs(Some(member), None);
         walk.path.pop();
     }
     for member in ours.into_iter().flat_map(Map::keys).filter_map(|text| member_of(text)) {
-        if holds(live, &member) && !holds(wanted, &member) {
+        if live_members.holds(&member) && !wanted_members.holds(&member) {
             walk.path.push(Step::Member(member.clone()));
             walk.differs(None, Some(&member));
             walk.path.pop();
@@ -126,30 +131,25 @@ pub(super) fn item_of(shape: &Shape) -> &Shape {
     }
 }
 
-fn items_of(node: Node<'_>) -> Vec<(Map<String, Value>, Node<'_>)> {
-    node.iter().filter_map(|(text, below)| Some((key_of(text)?, below.as_object()?))).collect()
+/// The items of a field set that these fields tell apart.
+fn items_of<'a>(node: Node<'a>, keys: &[String]) -> Vec<(Key, Node<'a>)> {
+    let item = |(text, below): (&String, &'a Value)| {
+        let mut found = key_of(text).filter(|found| found.len() == keys.len())?;
+        let key =
+            keys.iter().map(|name| Some((name.clone(), found.remove(name)?))).collect::<Option<Key>>()?;
+        Some((key, below.as_object()?))
+    };
+    node.iter().filter_map(item).collect()
 }
 
 /// The keys of all items; `None` when one has none, or two have the same.
-pub(super) fn keys_of_all(
-    schema: &Schema,
-    items: &[Value],
-    keys: &[String],
-    shape: &Shape,
-) -> Option<Vec<Vec<(String, Value)>>> {
-    let mut all: Vec<Vec<(String, Value)>> = Vec::with_capacity(items.len());
-    for item in items {
-        let key = key(schema, item, keys, shape)?;
-        if all.iter().any(|other| same_key(other, &key)) {
-            return None;
-        }
-        all.push(key);
-    }
-    Some(all)
+pub(super) fn keys_of_all(schema: &Schema, items: &[Value], keys: &[String], shape: &Shape) -> Option<Keys> {
+    let all = items.iter().map(|item| key(schema, item, keys, shape)).collect::<Option<Vec<Key>>>()?;
+    Some(Keys::new(all)).filter(Keys::are_unique)
 }
 
 /// The key of an item, defaults included.
-fn key(schema: &Schema, item: &Value, keys: &[String], shape: &Shape) -> Option<Vec<(String, Value)>> {
+fn key(schema: &Schema, item: &Value, keys: &[String], shape: &Shape) -> Option<Key> {
     let fields = item.as_object()?;
     let mut found = Vec::with_capacity(keys.len());
     for name in keys {
@@ -171,13 +171,4 @@ fn default_of(schema: &Schema, shape: &Shape, name: &str) -> Option<Value> {
         }
         _ => (name == "protocol").then(|| Value::from("TCP")),
     }
-}
-
-pub(super) fn same_key(a: &[(String, Value)], b: &[(String, Value)]) -> bool {
-    a.len() == b.len() && a.iter().zip(b).all(|((_, a), (_, b))| scalar::equal(a, b))
-}
-
-fn is_key(theirs: &Map<String, Value>, key: &[(String, Value)]) -> bool {
-    theirs.len() == key.len()
-        && key.iter().all(|(name, value)| theirs.get(name).is_some_and(|theirs| scalar::equal(theirs, value)))
 }

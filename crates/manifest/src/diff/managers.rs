@@ -119,6 +119,19 @@ pub(super) fn field<'a>(node: Node<'a>, name: &str) -> Option<Node<'a>> {
 }
 
 fn child<'a>(node: Node<'a>, step: &Step) -> Option<Node<'a>> {
+    // The server spells keys in one way, mostly ours; only where there are few is each one read for what it means.
+    const FEW: usize = 64;
+    let spelled = match step {
+        Step::Key(keys) => Some(key_text(keys)),
+        Step::Member(value) => Some(format!("v:{value}")),
+        _ => None,
+    };
+    if let Some(text) = spelled {
+        let found = node.get(&text).and_then(Value::as_object);
+        if found.is_some() || node.len() > FEW {
+            return found;
+        }
+    }
     match step {
         Step::Field(name) => field(node, name),
         Step::Key(keys) => node.iter().find_map(|(text, below)| {
@@ -135,6 +148,13 @@ fn child<'a>(node: Node<'a>, step: &Step) -> Option<Node<'a>> {
         }),
         Step::Index(at) => node.get(&format!("i:{at}"))?.as_object(),
     }
+}
+
+/// The key of a list item as the server writes it into a field set: JSON, its fields sorted.
+fn key_text(keys: &[(String, Value)]) -> String {
+    let mut sorted: Vec<_> = keys.to_vec();
+    sorted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    format!("k:{}", Value::Object(sorted.into_iter().collect()))
 }
 
 /// The key of a list item in a field set.

@@ -18,6 +18,7 @@
 
 mod atomic;
 mod compare;
+mod keys;
 mod list;
 mod managers;
 mod path;

@@ -7,8 +7,13 @@ use serde_json::{Map, Value};
 use super::path::Step;
 use crate::identity::is_secret;
 
-/// Where `kubectl apply` keeps a copy of the whole object, data included.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Where tools keep a copy of the whole object, data included.
+const COPIES: [&str; 4] = [
+    "kubectl.kubernetes.io/last-applied-configuration",
+    "kapp.k14s.io/original",
+    "objectset.rio.cattle.io/applied",
+    "banzaicloud.com/last-applied",
+];
 
 /// Moves the `stringData` of a Secret into its `data`, as the API server does when it stores the object. Whoever applies
 /// Secrets should do this first: the server remembers that a manager set `stringData`, and so does not remove a key of
@@ -40,12 +45,15 @@ pub fn fold_string_data(object: &mut Value) {
 /// Whether a path of a Secret leads to what must not be shown.
 pub(super) fn is_hidden(path: &[Step]) -> bool {
     match path {
+        // The whole object, or all of its metadata.
+        [] => true,
+        [Step::Field(first)] if first == "metadata" => true,
         [Step::Field(first), ..] if first == "data" || first == "stringData" => true,
         [Step::Field(first), Step::Field(second), rest @ ..]
             if first == "metadata" && second == "annotations" =>
         {
             match rest {
-                [Step::Field(key), ..] => key == LAST_APPLIED,
+                [Step::Field(key), ..] => COPIES.contains(&key.as_str()),
                 _ => true,
             }
         }

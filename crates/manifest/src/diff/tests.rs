@@ -408,3 +408,45 @@ fn a_change_is_an_addition_a_replacement_or_a_removal() {
         .collect();
     assert_eq!(changes, [Change::Add, Change::Replace, Change::Remove]);
 }
+
+#[test]
+fn a_secret_is_not_shown_as_a_whole_either() {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": "aHVudGVyMg=="}, "metadata": {"name": "x",
+        "annotations": {"kapp.k14s.io/original": "hunter2", "objectset.rio.cattle.io/applied": "hunter2"}}});
+    let bare = json!({"apiVersion": "v1", "kind": "Secret", "data": {"a": "aHVudGVyMg=="}});
+    let named =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "annotations": {"a": "b"}}});
+    for other in [Value::Null, json!(1), json!([]), bare, named] {
+        let found = compare(&secret, &other);
+        assert!(!found.is_empty());
+        let shown = format!("{found:?} {}", serde_json::to_string(&found).unwrap());
+        assert!(!shown.contains("hunter2") && !shown.contains("aHVudGVyMg"), "{shown}");
+    }
+}
+
+/// As long as the API server takes them: the square of it would take minutes.
+#[test]
+fn long_lists_are_compared_in_time() {
+    let ports =
+        |from: u32| -> Value { (from..from + 20_000).map(|at| json!({"containerPort": at})).collect() };
+    let wanted = pod(json!({"name": "a", "ports": ports(10_000)}));
+    let mut found = pod(json!({"name": "a", "ports": ports(20_000)}));
+    for port in found.pointer_mut("/spec/template/spec/containers/0/ports").unwrap().as_array_mut().unwrap() {
+        port["protocol"] = "TCP".into();
+    }
+    let keys = (20_000..40_000).map(|at| {
+        (format!(r#"k:{{"containerPort":{at},"protocol":"TCP"}}"#), json!({".": {}, "f:containerPort": {}}))
+    });
+    let keys = Value::Object(keys.collect());
+    let set = json!({"f:spec": {"f:template": {"f:spec": {"f:containers": {"k:{\"name\":\"a\"}": {"f:ports": keys}}}}}});
+    let compared = compare(&wanted, &found);
+    assert_eq!(compared.iter().filter(|found| found.change() != Change::Replace).count(), 20_000);
+    let found = live(found, &[ours(&set), entry("other", "Update", &set)]);
+    let differences = diff(&wanted, &found, US);
+    assert_eq!(differences.iter().filter(|found| found.change() == Change::Add).count(), 10_000);
+
+    let words =
+        |from: u32| -> Value { (from..from + 20_000).map(|at| json!(format!("example.org/{at}"))).collect() };
+    let object = |words: Value| json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "finalizers": words}});
+    assert_eq!(compare(&object(words(0)), &object(words(5_000))).len(), 10_000);
+}
