@@ -459,3 +459,22 @@ fn a_map_between_brackets_of_a_list_can_grow() {
     let found = parse(&new, &Limits::default()).unwrap();
     assert_eq!(found[0].value, json!({"a": [{"b": "c", "d": 1}]}), "{new}");
 }
+
+#[test]
+fn quoted_text_left_of_its_key_is_refused_unless_nothing_changes() {
+    let text = "a: 'b\nc'\nd: 1\n";
+    assert_eq!(edited(text, 0, |_| {}), text);
+    let error = refused(text, |object| object["d"] = json!(2));
+    assert_eq!(error.category(), "not-expressed");
+    assert!(error.to_string().starts_with("line 2, column 1: quoted text"), "{error}");
+}
+
+#[test]
+fn an_item_that_moves_takes_its_lines_along() {
+    let text = "rules:\n# one\n- verbs: [\"get\"] # why\n  groups: ['']\n# two\n- verbs: [\"list\"]\nz: 1\n";
+    let new = edited(text, 0, |object| object["rules"].as_array_mut().unwrap().reverse());
+    assert_eq!(
+        new,
+        "rules:\n# two\n- verbs: [\"list\"]\n# one\n- verbs: [\"get\"] # why\n  groups: ['']\nz: 1\n"
+    );
+}

@@ -219,6 +219,7 @@ impl Editor<'_> {
             source.with_comments_above(source.line_start(dashes[at]), column)
         };
         let mut place = above(&self.source, 0);
+        let mut gone = removed(&steps);
         for step in steps {
             match step {
                 Step::Keep { old, new } => {
@@ -232,7 +233,17 @@ impl Editor<'_> {
                     self.patch(start..end, String::new());
                 }
                 Step::Insert { new } => {
-                    let lines = canonical::item(&wanted[new], column, self.source.layout);
+                    // An item that only moves takes its lines and comments along.
+                    let moved = gone.iter().position(|old| items[*old].says(&wanted[new]));
+                    let moved = moved.map(|at| gone.swap_remove(at)).and_then(|old| {
+                        let end = self.source.next_line(items[old].range.end.max(dashes[old]));
+                        let lines =
+                            self.source.leads(dashes[old]).then_some(above(&self.source, old)..end)?;
+                        Some(self.source.text[lines].replace("\r\n", "\n"))
+                            .filter(|lines| lines.ends_with('\n'))
+                    });
+                    let lines =
+                        moved.unwrap_or_else(|| canonical::item(&wanted[new], column, self.source.layout));
                     let text = self.source.inserted(&lines, place);
                     self.patch(place..place, text);
                 }
@@ -240,6 +251,16 @@ impl Editor<'_> {
         }
         Ok(())
     }
+}
+
+/// The items that go; none when they are too many to be looked through for each that comes.
+fn removed(steps: &[Step]) -> Vec<usize> {
+    const MOST: usize = 64;
+    let gone = steps.iter().filter_map(|step| match step {
+        Step::Remove { old } => Some(*old),
+        _ => None,
+    });
+    if gone.clone().count() > MOST { Vec::new() } else { gone.collect() }
 }
 
 /// The dashes of a block list that starts after `from`.

@@ -36,7 +36,7 @@ use self::{
 use crate::{
     canonical::normalize,
     parse::{
-        Document, Limits, Object, Position, objects, parse,
+        Document, Limits, Object, ParseError, Position, objects, parse,
         tree::{self, Content, Node, Tree},
     },
 };
@@ -72,11 +72,13 @@ pub fn find(text: &str, limits: &Limits, is_it: impl Fn(&Value) -> bool) -> Resu
 /// Changes the object at `at` into `wanted`, with the fewest bytes changed.
 pub fn edit(text: &str, at: Selector, wanted: &Value, limits: &Limits) -> Result<String, EditError> {
     let wanted = &stored(wanted)?;
-    let file = File::read(text, limits)?;
-    let (tree, node) = file.select(at)?;
-    if node.says(wanted) {
+    let values = parse(text, limits).map_err(|error| unreadable(text, error))?;
+    // What is as it should be needs no look at its layout.
+    if said(&values, at) == Some(wanted) {
         return Ok(text.to_owned());
     }
+    let file = File::of(text, values, limits)?;
+    let (tree, node) = file.select(at)?;
     let source = Source::new(text, tree);
     let slot = slot_of(&source, tree, at)?;
     let mut used = HashSet::new();
@@ -92,6 +94,15 @@ pub fn edit(text: &str, at: Selector, wanted: &Value, limits: &Limits) -> Result
     file.verified(new, at, wanted, limits)
 }
 
+/// What the object at `at` says.
+fn said(values: &[Document], at: Selector) -> Option<&Value> {
+    let document = &values.get(at.document)?.value;
+    match at.item {
+        None => Some(document),
+        Some(item) => document.get("items")?.get(item),
+    }
+}
+
 /// The wanted object with its numbers as they are stored.
 fn stored(wanted: &Value) -> Result<Value, EditError> {
     if !wanted.is_object() {
@@ -103,7 +114,7 @@ fn stored(wanted: &Value) -> Result<Value, EditError> {
 }
 
 /// A text that cannot be read may be a template.
-fn unreadable(text: &str, error: crate::parse::ParseError) -> EditError {
+fn unreadable(text: &str, error: ParseError) -> EditError {
     match text.find("{{") {
         Some(at) => EditError::Templated { position: Position::of(text, at) },
         None => EditError::Parse(error),
@@ -144,8 +155,17 @@ struct File<'a> {
 
 impl<'a> File<'a> {
     fn read(text: &'a str, limits: &Limits) -> Result<Self, EditError> {
-        let values = parse(text, limits).map_err(|error| unreadable(text, error))?;
-        let mut trees = tree::documents(text, limits).map_err(|error| unreadable(text, error))?;
+        Self::of(text, parse(text, limits).map_err(|error| unreadable(text, error))?, limits)
+    }
+
+    fn of(text: &'a str, values: Vec<Document>, limits: &Limits) -> Result<Self, EditError> {
+        let mut trees = tree::documents(text, limits).map_err(|error| match error {
+            // What was just read is no wrong text; its layout is one that the spans do not cover.
+            ParseError::Syntax { position, .. } => {
+                EditError::Unsupported { position, what: "quoted text that goes on left of its key" }
+            }
+            error => unreadable(text, error),
+        })?;
         trees.retain(|tree| !tree.root.is_empty());
         let file = Self { text, values, trees };
         file.refuse_templates()?;
