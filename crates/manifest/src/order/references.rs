@@ -56,7 +56,7 @@ struct Finder<'a> {
     at: usize,
     identity: &'a Identity,
     index: &'a Index,
-    backed: &'a Backends,
+    backed: &'a Backends<'a>,
     edges: &'a mut Vec<Edge>,
 }
 
@@ -197,7 +197,7 @@ impl Finder<'_> {
             "service" if self.names_a_service_elsewhere() => {
                 let namespace = text("namespace").or(self.identity.namespace.as_deref());
                 self.add(self.index.find("", "Service", namespace, name), Strength::Soft);
-                self.add(self.backed.of(namespace, name), Strength::Soft);
+                self.add(&self.backed.of(namespace, name), Strength::Soft);
             }
             "service" => self.here("", "Service", name, Strength::Soft),
             _ => self.of_reference(field, name, fields),
@@ -239,41 +239,37 @@ fn account_of(subject: &Value) -> Option<&str> {
     (subject.get("kind")?.as_str()? == "ServiceAccount").then(|| subject.get("name")?.as_str())?
 }
 
-/// Which workloads stand behind a Service, by its selector.
-struct Backends {
-    services: HashMap<(Option<String>, String), Vec<usize>>,
+/// Which workloads stand behind a Service, by its selector. Few ask, so that it is worked out only then.
+struct Backends<'a> {
+    workloads: HashMap<Option<&'a str>, Vec<(usize, &'a Value)>>,
+    selectors: HashMap<(Option<&'a str>, &'a str), &'a Map<String, Value>>,
 }
 
-impl Backends {
-    fn new(objects: &[Value]) -> Self {
-        let mut workloads: HashMap<Option<&str>, Vec<(usize, &Value)>> = HashMap::new();
+impl<'a> Backends<'a> {
+    fn new(objects: &'a [Value]) -> Self {
+        let mut backends = Self { workloads: HashMap::new(), selectors: HashMap::new() };
         for (at, object) in objects.iter().enumerate() {
+            let namespace = namespace_of(object);
             if let Some(labels) = object.pointer("/spec/template/metadata/labels") {
-                workloads.entry(namespace_of(object)).or_default().push((at, labels));
+                backends.workloads.entry(namespace).or_default().push((at, labels));
+            }
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            let selector = object.pointer("/spec/selector").and_then(Value::as_object);
+            if let (Some(name), Some(selector)) = (name, selector.filter(|selector| !selector.is_empty()))
+                && is_kind(object, "", "Service")
+            {
+                backends.selectors.insert((namespace, name), selector);
             }
         }
-        let mut services = HashMap::new();
-        for service in objects.iter().filter(|object| is_kind(object, "", "Service")) {
-            let namespace = namespace_of(service);
-            let name = service.pointer("/metadata/name").and_then(Value::as_str);
-            let selector = service.pointer("/spec/selector").and_then(Value::as_object);
-            let (Some(name), Some(selector)) = (name, selector.filter(|selector| !selector.is_empty()))
-            else {
-                continue;
-            };
-            let behind = workloads
-                .get(&namespace)
-                .into_iter()
-                .flatten()
-                .filter(|(_, labels)| selector.iter().all(|(key, value)| labels.get(key) == Some(value)));
-            let behind: Vec<usize> = behind.map(|(at, _)| *at).collect();
-            services.insert((namespace.map(str::to_owned), name.to_owned()), behind);
-        }
-        Self { services }
+        backends
     }
 
-    fn of(&self, namespace: Option<&str>, name: &str) -> &[usize] {
-        self.services.get(&(namespace.map(str::to_owned), name.to_owned())).map_or(&[], Vec::as_slice)
+    fn of(&self, namespace: Option<&str>, name: &str) -> Vec<usize> {
+        let Some(selector) = self.selectors.get(&(namespace, name)) else { return Vec::new() };
+        let workloads = self.workloads.get(&namespace).into_iter().flatten();
+        let behind = workloads
+            .filter(|(_, labels)| selector.iter().all(|(key, value)| labels.get(key) == Some(value)));
+        behind.map(|(at, _)| *at).collect()
     }
 }
 
