@@ -9,27 +9,11 @@ use super::managers::{self, Managers, Node};
 use super::path::{FieldPath, Step};
 use super::value::FieldValue;
 use super::{Difference, list, scalar, secret};
-use crate::identity::{is_kind, is_secret};
+use crate::identity::{NOTED_BY_SERVER, is_kind, is_secret};
 use crate::schema::{Schema, Shape};
 
 /// Deeper than any object that the API server takes.
 const DEEPEST: usize = 200;
-
-/// What the server notes in `metadata` and nobody can wish for.
-const NOTED: [&str; 12] = [
-    "name",
-    "namespace",
-    "generateName",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "selfLink",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "managedFields",
-    "clusterName",
-];
 
 /// The differences between two objects.
 pub(super) fn diff(schema: &Schema, wanted: &Value, live: &Value, manager: &str) -> Vec<Difference> {
@@ -109,7 +93,11 @@ impl Walk<'_> {
             let ours = ours.and_then(|ours| managers::field(ours, "metadata"));
             self.path.push(Step::Field("metadata".into()));
             let shape = field_shape(self.schema, shape, "metadata");
-            self.fields(metadata, found, ours, shape, &|name| NOTED.contains(&name));
+            // By these the live object was found.
+            let is_name = |name: &str| matches!(name, "name" | "namespace" | "generateName");
+            self.fields(metadata, found, ours, shape, &|name| {
+                is_name(name) || NOTED_BY_SERVER.contains(&name)
+            });
             self.path.pop();
         }
     }

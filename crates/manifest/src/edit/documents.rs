@@ -8,7 +8,7 @@ use super::{
     EditError, File, Selector,
     flow::is_flow,
     is_json, slot_of,
-    source::{Patch, Source, apply},
+    source::{Patch, Source, apply, eol_of},
     stored, unreadable,
     value::{Editor, Slot},
 };
@@ -65,7 +65,7 @@ pub fn add(text: &str, value: &Value, limits: &Limits) -> Result<String, EditErr
         let position = crate::parse::Position { line: 1, column: 1 };
         return Err(EditError::Unsupported { position, what: "a JSON file" });
     }
-    let eol = if text.find('\n').is_some_and(|at| text[..at].ends_with('\r')) { "\r\n" } else { "\n" };
+    let eol = eol_of(text);
     let new = canonical::encode(value).replace('\n', eol);
     let gap = if text.ends_with('\n') { "" } else { eol };
     // A file of comments and markers alone has no document that a marker must end.

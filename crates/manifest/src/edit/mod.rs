@@ -30,7 +30,7 @@ pub use self::{
     error::EditError,
 };
 use self::{
-    source::{Source, apply, ended_like},
+    source::{Source, apply, ended_like, eol_of},
     value::{Editor, Slot},
 };
 use crate::{
@@ -226,8 +226,7 @@ impl<'a> File<'a> {
         let new = ended_like(self.text, new);
         match self.verify(&new, at, Some(wanted), limits) {
             Err(EditError::NotExpressed) if !new.ends_with('\n') => {
-                let eol = if new.contains("\r\n") { "\r\n" } else { "\n" };
-                let closed = format!("{new}{eol}");
+                let closed = format!("{new}{}", eol_of(&new));
                 self.verify(&closed, at, Some(wanted), limits).map(|()| closed)
             }
             result => result.map(|()| new),

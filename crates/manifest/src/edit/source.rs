@@ -20,9 +20,7 @@ pub(super) struct Source<'a> {
 
 impl<'a> Source<'a> {
     pub fn new(text: &'a str, tree: &Tree) -> Self {
-        let crlf = text.find('\n').is_some_and(|at| text[..at].ends_with('\r'));
-        let mut source =
-            Self { text, eol: if crlf { "\r\n" } else { "\n" }, layout: Layout { step: 2, list: 0 } };
+        let mut source = Self { text, eol: eol_of(text), layout: Layout { step: 2, list: 0 } };
         source.layout = source.layout_of(tree);
         source
     }
@@ -127,6 +125,11 @@ impl<'a> Source<'a> {
         });
         Layout { step: step.unwrap_or(2).clamp(1, 8), list: list.unwrap_or(0).min(8) }
     }
+}
+
+/// The line break of a text: that of its first line.
+pub(super) fn eol_of(text: &str) -> &'static str {
+    if text.find('\n').is_some_and(|at| text[..at].ends_with('\r')) { "\r\n" } else { "\n" }
 }
 
 /// A change of some bytes.

@@ -13,6 +13,21 @@ use serde_json::Value;
 
 pub use names::{NameError, NameRule};
 
+use crate::parse::kind_of;
+
+/// What the server notes in `metadata`, and nobody can wish for.
+pub(crate) const NOTED_BY_SERVER: [&str; 9] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "generation",
+    "creationTimestamp",
+    "selfLink",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "clusterName",
+];
+
 /// An object's identity. The group of core kinds is empty.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,6 +82,14 @@ pub enum IdentityError {
         /// What it is instead.
         found: &'static str,
     },
+    /// A field has another type than a map.
+    #[error("{field} is {found} and has to be a map; check the indentation below it")]
+    NotAMap {
+        /// The field.
+        field: &'static str,
+        /// What it is instead.
+        found: &'static str,
+    },
     /// `apiVersion` is neither `version` nor `group/version`.
     #[error("apiVersion {text:?} is neither `version` nor `group/version`, such as `v1` or `apps/v1`")]
     ApiVersion {
@@ -88,6 +111,7 @@ impl IdentityError {
             Self::NotAnObject { .. } => "NotAnObject",
             Self::Missing { .. } => "MissingField",
             Self::NotText { .. } => "NotText",
+            Self::NotAMap { .. } => "NotAMap",
             Self::ApiVersion { .. } => "InvalidApiVersion",
             Self::Generated { .. } => "GeneratedName",
         }
@@ -99,7 +123,7 @@ impl Identity {
     /// the API server is asked with [`Identity::check_names`].
     pub fn of(object: &Value) -> Result<Self, IdentityError> {
         let Value::Object(fields) = object else {
-            return Err(IdentityError::NotAnObject { found: type_name(object) });
+            return Err(IdentityError::NotAnObject { found: kind_of(object) });
         };
         let api_version = text(fields.get("apiVersion"), "apiVersion")?;
         let kind = text(fields.get("kind"), "kind")?;
@@ -108,7 +132,7 @@ impl Identity {
         let metadata = match fields.get("metadata") {
             None | Some(Value::Null) => return Err(IdentityError::Missing { field: "metadata" }),
             Some(Value::Object(metadata)) => metadata,
-            Some(other) => return Err(IdentityError::NotText { field: "metadata", found: type_name(other) }),
+            Some(other) => return Err(IdentityError::NotAMap { field: "metadata", found: kind_of(other) }),
         };
         let name = match text(metadata.get("name"), "metadata.name") {
             Err(IdentityError::Missing { field }) => {
@@ -223,18 +247,7 @@ fn text<'a>(value: Option<&'a Value>, field: &'static str) -> Result<&'a str, Id
         None | Some(Value::Null) => Err(IdentityError::Missing { field }),
         Some(Value::String(text)) if text.is_empty() => Err(IdentityError::Missing { field }),
         Some(Value::String(text)) => Ok(text),
-        Some(other) => Err(IdentityError::NotText { field, found: type_name(other) }),
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "text",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "a map",
+        Some(other) => Err(IdentityError::NotText { field, found: kind_of(other) }),
     }
 }
 
@@ -272,6 +285,10 @@ mod tests {
             (json!({"apiVersion": "v1", "metadata": {"name": "a"}}), "kind is missing"),
             (json!({"apiVersion": "v1", "kind": "A"}), "metadata is missing"),
             (json!({"apiVersion": "v1", "kind": "A", "metadata": {}}), "metadata.name is missing"),
+            (
+                json!({"apiVersion": "v1", "kind": "A", "metadata": "a"}),
+                "metadata is a string and has to be a map",
+            ),
             (json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": 7}}), "metadata.name is a number"),
             (
                 json!({"apiVersion": "v1", "kind": "A", "metadata": {"name": "a", "namespace": true}}),

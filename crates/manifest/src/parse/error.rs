@@ -175,7 +175,7 @@ pub(super) fn shown_key(key: &str) -> String {
 }
 
 /// What a value is, in words.
-pub(super) fn kind_of(value: &serde_json::Value) -> &'static str {
+pub(crate) fn kind_of(value: &serde_json::Value) -> &'static str {
     match value {
         serde_json::Value::Null => "null",
         serde_json::Value::Bool(_) => "a boolean",

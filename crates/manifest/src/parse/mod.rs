@@ -25,10 +25,13 @@ use std::ops::Range;
 
 use serde_json::Value;
 
-pub(crate) use self::scalar::{Plain, float, is_decimal, resolve_plain};
 pub use self::{
     error::ParseError,
     objects::{Object, objects},
+};
+pub(crate) use self::{
+    error::kind_of,
+    scalar::{Plain, float, is_decimal, resolve_plain},
 };
 
 /// How much one text may cost. The defaults hold every sane repository file and stop the bombs.

@@ -3,24 +3,12 @@
 use serde_json::{Map, Value};
 
 use super::{map_at, retain_entries, retain_items};
-
-const FIELDS: [&str; 10] = [
-    "managedFields",
-    "resourceVersion",
-    "uid",
-    "generation",
-    "creationTimestamp",
-    "selfLink",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "clusterName",
-    "ownerReferences",
-];
+use crate::identity::NOTED_BY_SERVER;
 
 /// Takes the notes away.
 pub(super) fn tidy(fields: &mut Map<String, Value>) {
     let Some(metadata) = map_at(fields, "metadata") else { return };
-    metadata.retain(|name, _| !FIELDS.contains(&name.as_str()));
+    metadata.retain(|name, _| name != "ownerReferences" && !NOTED_BY_SERVER.contains(&name.as_str()));
     if metadata.get("name").and_then(Value::as_str).is_some_and(|name| !name.is_empty()) {
         metadata.remove("generateName");
     }
