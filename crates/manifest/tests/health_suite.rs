@@ -85,10 +85,6 @@ fn first(path: &Path) -> Value {
                 let end = start + 1 + lines[start + 1..].iter().position(|of| !of.starts_with(' ')).unwrap();
                 [&lines[..start], &lines[end..]].concat().join("\n")
             }
-            ParseError::Syntax { .. } if line > 0 => {
-                let deeper = format!("  {}", lines[line - 1]);
-                [&lines[..line - 1], &[deeper.as_str()], &lines[line..]].concat().join("\n")
-            }
             other => panic!("{}: {other}", path.display()),
         };
     }

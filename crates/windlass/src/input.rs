@@ -6,9 +6,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use windlass_manifest::parse::{self, Limits, Object};
+use windlass_manifest::{
+    identity::Identity,
+    parse::{self, Limits, Object},
+    sanitize::{Sanitized, sanitize},
+};
 
-use crate::error::CommandError;
+use crate::{cli, error::CommandError};
 
 /// The objects of one file.
 #[derive(Debug)]
@@ -26,6 +30,27 @@ pub(crate) fn read_all(paths: &[PathBuf]) -> Result<Vec<Manifests>, CommandError
             .hint("Give `-f -` once and name files for the rest."));
     }
     paths.iter().map(|path| read(path)).collect()
+}
+
+/// Takes away what nobody wrote. Objects that nobody wrote at all are told on standard error and left out.
+pub(crate) fn sanitize_all(manifests: &mut [Manifests]) {
+    for file in manifests {
+        file.objects = std::mem::take(&mut file.objects).into_iter().filter_map(sanitized).collect();
+    }
+}
+
+fn sanitized(mut object: Object) -> Option<Object> {
+    let name = Identity::of(&object.value).map_or_else(|_| object.position.to_string(), |id| id.to_string());
+    match sanitize(object.value) {
+        Sanitized::Keep(value) => {
+            object.value = value;
+            Some(object)
+        }
+        Sanitized::Skip(reason) => {
+            cli::note(&format!("left out {name}: {reason}"));
+            None
+        }
+    }
 }
 
 fn read(path: &Path) -> Result<Manifests, CommandError> {

@@ -161,6 +161,12 @@ fn diff_names_object_field_and_both_values() {
     assert!(told.contains("Deployment.apps shop/web\n  spec.replicas: a.yaml 2, b.yaml 3\n"), "{told}");
     assert!(told.contains("ConfigMap shop/words\n  only in b.yaml\n"), "{told}");
     assert!(folder.told(&["diff", "-f", "a.yaml", "-f", "a.yaml"]).contains("no difference\n"));
+    let later = Folder::with(&[
+        ("a.yaml", DEPLOYMENT),
+        ("b.yaml", &DEPLOYMENT.replace("generation: 2", "generation: 3")),
+    ]);
+    assert!(later.told(&["diff", "-f", "a.yaml", "-f", "b.yaml"]).contains("metadata.generation"));
+    assert!(later.told(&["diff", "-f", "a.yaml", "-f", "b.yaml", "--sanitize"]).contains("no difference\n"));
     let json = folder.json(&["diff", "-f", "a.yaml", "-f", "b.yaml", "-o", "json"]);
     assert_eq!(json.as_array().unwrap().len(), 2, "{json}");
     let told = folder.told(&["diff", "-f", "a.yaml"]);

@@ -2,11 +2,8 @@
 
 use std::path::PathBuf;
 
-use windlass_manifest::{
-    canonical,
-    identity::Identity,
-    sanitize::{Sanitized, sanitize},
-};
+use serde_json::Value;
+use windlass_manifest::canonical;
 
 use crate::{cli, error::CommandError, input};
 
@@ -30,19 +27,11 @@ pub(crate) struct Args {
 
 /// Prints the documents; what sanitizing leaves out is told on standard error.
 pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
-    let manifests = input::read_all(&args.files)?;
-    let mut values = Vec::new();
-    for object in manifests.into_iter().flat_map(|file| file.objects) {
-        if !args.sanitize {
-            values.push(object.value);
-            continue;
-        }
-        let name =
-            Identity::of(&object.value).map_or_else(|_| object.position.to_string(), |id| id.to_string());
-        match sanitize(object.value) {
-            Sanitized::Keep(value) => values.push(value),
-            Sanitized::Skip(reason) => cli::note(&format!("left out {name}: {reason}")),
-        }
+    let mut manifests = input::read_all(&args.files)?;
+    if args.sanitize {
+        input::sanitize_all(&mut manifests);
     }
+    let objects = manifests.into_iter().flat_map(|file| file.objects);
+    let values: Vec<Value> = objects.map(|object| object.value).collect();
     cli::print(&canonical::encode_all(&values))
 }

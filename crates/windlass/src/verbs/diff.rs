@@ -29,6 +29,10 @@ pub(crate) struct Args {
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
 
+    /// Leave out of both what nobody wrote: status, bookkeeping and what the cluster filled in
+    #[arg(long, conflicts_with = "manager")]
+    sanitize: bool,
+
     /// Take the second file as live objects and compare only what this field manager wants or owns
     #[arg(long, value_name = "NAME")]
     manager: Option<String>,
@@ -55,7 +59,10 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
         return Err(CommandError::usage(format!("two files are needed, {} given", args.files.len()))
             .hint("Name the wanted one first: windlass diff -f A -f B"));
     }
-    let manifests = input::read_all(&args.files)?;
+    let mut manifests = input::read_all(&args.files)?;
+    if args.sanitize {
+        input::sanitize_all(&mut manifests);
+    }
     let [a, b] = manifests.as_slice() else {
         return Err(CommandError::failure("two files were read as another number of files"));
     };
