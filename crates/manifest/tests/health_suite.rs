@@ -64,8 +64,8 @@ fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }
 
-/// Reads the first document as the suite's own reader does, which is less strict than the house's: quoted text may go on
-/// no deeper than its key (leading spaces of such lines mean nothing), and of a key that stands twice the last counts.
+/// Reads the first document as the suite's own reader does, which is less strict than the house's: of a key that stands
+/// twice the last counts.
 fn first(path: &Path) -> Value {
     let mut text = fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     for _ in 0..8 {
