@@ -38,7 +38,7 @@ pub struct Selection {
 
 impl Default for Selection {
     fn default() -> Self {
-        Self { labels: None, fields: None, timeout: Duration::from_secs(240), page: 100 }
+        Self { labels: None, fields: None, timeout: Duration::from_secs(240), page: 500 }
     }
 }
 
