@@ -146,6 +146,18 @@ fn what_is_no_object_is_unknown_and_messages_are_cut() {
 }
 
 #[test]
+fn what_is_not_healthy_always_has_a_message() {
+    for object in [
+        serde_json::json!({ "apiVersion": "v1", "kind": "Pod", "status": { "phase": "Pending" } }),
+        serde_json::json!({ "apiVersion": "v1", "kind": "Pod", "status": { "phase": "Failed" } }),
+        serde_json::json!({ "apiVersion": "example.com/v1", "kind": "Widget", "status": { "ready": false } }),
+    ] {
+        let judged = health(&object);
+        assert!(judged.status != Status::Healthy && !judged.message.is_empty(), "{object}: {judged:?}");
+    }
+}
+
+#[test]
 fn statuses_are_written_as_their_words() {
     for status in [
         Status::Healthy,

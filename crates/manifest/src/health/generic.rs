@@ -14,7 +14,7 @@ use super::{Health, Status};
 /// Judges an object of any kind by the conventions of Kubernetes: deletion, suspension, generation, conditions, phase
 /// words, flags and replica counts.
 pub fn generic(object: &Value) -> Health {
-    judge(object).cut()
+    judge(object).told()
 }
 
 fn judge(object: &Value) -> Health {

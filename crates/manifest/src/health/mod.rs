@@ -102,8 +102,12 @@ impl Health {
         Self::new(Status::Progressing, "pending deletion")
     }
 
-    /// Cuts a message that nobody would read to its end.
-    fn cut(mut self) -> Self {
+    /// Makes the message one for people: cut where nobody would read to its end, and never empty where something is
+    /// amiss.
+    fn told(mut self) -> Self {
+        if self.status != Status::Healthy && self.message.trim().is_empty() {
+            "The status gives no reason".clone_into(&mut self.message);
+        }
         if self.message.len() > LONGEST {
             let end = self.message.floor_char_boundary(LONGEST);
             self.message.truncate(end);

@@ -76,8 +76,12 @@ pub(super) fn pod(object: &Value) -> Health {
     match text(object, &["status", "phase"]) {
         "Pending" | "" => {
             let why = condition(object, "PodScheduled").filter(|scheduled| scheduled.truth == Truth::False);
-            let message =
-                why.map_or_else(|| text(object, &["status", "message"]).to_owned(), |why| why.says());
+            let said = text(object, &["status", "message"]);
+            let message = match why {
+                Some(why) => why.says(),
+                None if said.is_empty() => "The pod is pending".to_owned(),
+                None => said.to_owned(),
+            };
             Health::new(Status::Progressing, message)
         }
         "Succeeded" => Health::new(Status::Healthy, text(object, &["status", "message"]).to_owned()),

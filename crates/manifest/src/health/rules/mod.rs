@@ -107,17 +107,17 @@ impl Rules {
         }
         let group = group(object);
         if let Some(rule) = self.user.find(group, kind) {
-            return rule.judge(object).cut();
+            return rule.judge(object).told();
         }
         if let Some(health) = builtin::health(group, kind, object) {
-            return health.cut();
+            return health.told();
         }
         let rule = self.embedded.find(group, kind).or_else(|| {
             // Composite resources and claims have groups of their own making and speak as Crossplane does.
             is_composite(object).then(|| self.embedded.find("any.crossplane.io", kind)).flatten()
         });
         match rule {
-            Some(rule) => rule.judge(object).cut(),
+            Some(rule) => rule.judge(object).told(),
             None => generic::generic(object),
         }
     }
