@@ -17,6 +17,10 @@ use windlass_testbed::{control_plane::ControlPlane, measure::Report};
 /// How many objects there are.
 const OBJECTS: usize = 5_000;
 
+/// As the program has it.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let control_plane = ControlPlane::start().await?;
