@@ -8,7 +8,6 @@ mod changes;
 mod conflict;
 mod crash;
 mod engine;
-mod figures;
 mod healing;
 mod property;
 mod read;
