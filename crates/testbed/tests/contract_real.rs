@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::time::Duration;
+
 use windlass_testbed::contract::{self, Differential, Env};
 use windlass_testbed::control_plane::ControlPlane;
 use windlass_testbed::sim::api::Api;
@@ -14,9 +16,13 @@ fn run_name() -> String {
 async fn environments() -> (Env, Env) {
     let control_plane = ControlPlane::shared().await.unwrap();
     let client = control_plane.admin();
+    contract::install_policies(&client).await.unwrap();
     let real = Env::prepare(client, &run_name()).await.unwrap();
     let api = Api::new();
     let forgetful = api.clone();
+    contract::deny_on(&api);
+    api.set_establish_after(Duration::from_millis(70));
+    tokio::spawn(api.clone().run());
     let sim =
         Env::prepare(api.client("contract"), "sim").await.unwrap().forgetting(move || forgetful.compact());
     (real, sim)

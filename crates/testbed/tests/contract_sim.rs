@@ -2,11 +2,16 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::time::Duration;
+
 use windlass_testbed::contract::{self, Differential, Env};
 use windlass_testbed::sim::api::Api;
 
 async fn environment(api: &Api) -> Env {
     let forgetful = api.clone();
+    contract::deny_on(api);
+    api.set_establish_after(Duration::from_millis(70));
+    tokio::spawn(api.clone().run());
     let env = Env::prepare(api.client("contract"), "sim").await.unwrap();
     env.forgetting(move || forgetful.compact())
 }

@@ -194,7 +194,7 @@ fn stale_cache_is_caught_by_time_travel() {
     let travel = |seed, bug| {
         let scenario = move |world: World| async move {
             credentials(&world).await?;
-            let past = world.version().await;
+            let past = world.version();
             board(&world, "a", bug, false);
             world.outsider("user").create(MAPS, &source("one", json!({ "a": "1" }))).await?;
             world
@@ -327,6 +327,8 @@ fn ready_without_a_current_generation_is_caught() {
         move |world: World| async move {
             let (user, path) = (world.outsider("user"), "/apis/example.com/v1/namespaces/default/widgets");
             user.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &crd).await?;
+            // A definition takes a moment until its kind is served.
+            world.sleep(Duration::from_secs(1)).await;
             let widget = json!({ "apiVersion": "example.com/v1", "kind": "Widget", "metadata": { "name": "w" }, "spec": { "a": 1 } });
             user.create(path, &widget).await?;
             world.start_once("a", move |instance| {

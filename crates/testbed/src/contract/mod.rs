@@ -8,6 +8,7 @@
 mod cases;
 mod definitions;
 mod differential;
+mod policies;
 mod session;
 mod transcript;
 
@@ -18,6 +19,7 @@ use kube::Client;
 
 pub use cases::all;
 pub use differential::{Differential, differential};
+pub use policies::{deny_on, install_policies};
 pub use session::{Reply, Session, WatchSession};
 
 /// One case.
@@ -61,7 +63,8 @@ impl std::fmt::Debug for Env {
 
 impl Env {
     /// Prepares an API: installs the definitions that the cases use and waits until they are served. `run` makes
-    /// the names of namespaces unique.
+    /// the names of namespaces unique. The policies that the cases meet come from [`install_policies`] on a real
+    /// server and from [`deny_on`] on the simulation.
     pub async fn prepare(client: Client, run: &str) -> anyhow::Result<Self> {
         definitions::install(&client).await?;
         Ok(Self { client, run: run.to_owned(), forget: Arc::new(|| {}) })

@@ -306,6 +306,32 @@ impl Session {
         }
     }
 
+    /// Server-side apply as `tester`, with force, that is not written down.
+    pub(crate) async fn unwritten_apply(&self, path: &str, body: &Value) -> anyhow::Result<Reply> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let path = format!("{path}{separator}fieldManager=tester&force=true");
+        self.raw(&Method::PATCH, &path, "application/apply-patch+yaml", Some(body)).await
+    }
+
+    /// As [`Session::until`], without writing down: what a server fills in is not the same everywhere.
+    pub(crate) async fn unwritten_until(
+        &self,
+        path: &str,
+        what: &str,
+        check: impl Fn(&Reply) -> bool + Send,
+    ) -> anyhow::Result<Reply> {
+        let end = tokio::time::Instant::now() + PATIENCE;
+        loop {
+            let reply = self.raw(&Method::GET, path, "", None).await?;
+            if check(&reply) {
+                return Ok(reply);
+            }
+            let (code, body) = (reply.code, reply.body);
+            ensure!(tokio::time::Instant::now() < end, "{what} did not happen: {code} {body}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Waits until an object is gone.
     pub(crate) async fn until_gone(&self, short: &str) -> anyhow::Result<()> {
         self.until(short, "the removal", |reply| reply.code == 404).await.map(drop)

@@ -66,6 +66,8 @@ pub struct Call {
     pub instance: String,
     /// Which life of that instance, from 1.
     pub incarnation: u32,
+    /// The cluster it goes to; empty for the hub, where the controllers live.
+    pub cluster: String,
     /// What it does.
     pub verb: Verb,
     /// API group, empty for core.
@@ -95,8 +97,8 @@ pub struct Call {
 
 impl Call {
     pub(crate) fn read(
-        instance: &str,
-        incarnation: u32,
+        (instance, incarnation): (&str, u32),
+        cluster: &str,
         method: &Method,
         uri: &Uri,
         headers: &HeaderMap,
@@ -118,6 +120,7 @@ impl Call {
         Self {
             instance: instance.to_owned(),
             incarnation,
+            cluster: cluster.to_owned(),
             verb,
             group: path.group,
             version: path.version,
@@ -165,7 +168,12 @@ impl Call {
 
     /// What identifies the question “what happens to this request”: not its order among others.
     pub(crate) fn key(&self) -> String {
-        format!("{} {} {}", self.instance, self.verb, self.target)
+        format!("{}{} {} {}", self.instance, self.at(), self.verb, self.target)
+    }
+
+    /// `@cluster`; nothing for the hub.
+    pub(crate) fn at(&self) -> String {
+        if self.cluster.is_empty() { String::new() } else { format!("@{}", self.cluster) }
     }
 
     /// The path of the one object that the request is about, without a subresource.
@@ -196,7 +204,7 @@ impl Call {
 
 impl fmt::Display for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.target)?;
+        write!(f, "{}{} {}", self.verb, self.at(), self.target)?;
         if self.verb.is_write() { write!(f, " body={}", self.digest) } else { Ok(()) }
     }
 }
@@ -295,7 +303,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", http::HeaderValue::from_static(content_type));
         headers.insert("user-agent", http::HeaderValue::from_static("windlass/1 (linux)"));
-        Call::read("a", 1, &method, &uri.parse().unwrap(), &headers, body.as_bytes())
+        Call::read(("a", 1), "", &method, &uri.parse().unwrap(), &headers, body.as_bytes())
     }
 
     #[test]

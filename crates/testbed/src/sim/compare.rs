@@ -1,6 +1,11 @@
 //! Comparing a run with the fault-free one: the end state, and how often each object was created and deleted.
 
-use std::{collections::BTreeMap, fmt::Write as _, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+    sync::Arc,
+    time::Duration,
+};
 
 use serde_json::Value;
 
@@ -15,27 +20,52 @@ use super::{
 /// What a run leaves behind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// Every object at the end, by `apiVersion/Kind/namespace/name`.
-    pub objects: BTreeMap<String, Value>,
-    /// How often instances created each object.
-    pub creates: BTreeMap<String, u64>,
-    /// How often instances deleted each object.
-    pub deletes: BTreeMap<String, u64>,
+    /// Every object at the end, by cluster and `apiVersion/Kind/namespace/name`.
+    pub objects: BTreeMap<On, Value>,
+    /// How often instances created each object, by cluster and `kind/namespace/name`.
+    pub creates: BTreeMap<On, u64>,
+    /// How often instances deleted each object, by cluster and `kind/namespace/name`.
+    pub deletes: BTreeMap<On, u64>,
+}
+
+/// An object's name on a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct On {
+    /// The cluster; empty for the hub.
+    pub cluster: String,
+    /// The object.
+    pub object: String,
+}
+
+impl fmt::Display for On {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.cluster.is_empty() {
+            f.write_str(&self.object)
+        } else {
+            write!(f, "{} on {}", self.object, self.cluster)
+        }
+    }
 }
 
 impl Summary {
     pub(crate) fn of(world: &World) -> Self {
-        let objects = world.api().objects().into_iter().map(|object| (identity(&object), object)).collect();
-        let mut summary = Self { objects, ..Self::default() };
+        let mut summary = Self::default();
+        for (cluster, api) in world.hub.all_apis() {
+            for object in api.objects() {
+                let key = On { cluster: cluster.clone(), object: identity(&object) };
+                summary.objects.insert(key, object);
+            }
+        }
         for write in world.instance_writes() {
+            let on = |object: String| On { cluster: write.call.cluster.clone(), object };
             let key = write.call.object();
             if write.created() {
                 // A generated name differs from run to run; its prefix does not.
                 let prefix = write.call.body.pointer("/metadata/generateName").and_then(Value::as_str);
                 let key = prefix.map_or(key, |prefix| format!("{}/{prefix}*", write.call.kind()));
-                *summary.creates.entry(key).or_default() += 1;
+                *summary.creates.entry(on(key)).or_default() += 1;
             } else if write.deleted() {
-                *summary.deletes.entry(key).or_default() += 1;
+                *summary.deletes.entry(on(key)).or_default() += 1;
             }
         }
         summary
@@ -53,8 +83,8 @@ fn identity(object: &Value) -> String {
     )
 }
 
-type ObjectRule = Arc<dyn Fn(&mut Value) -> bool + Send + Sync>;
-type CountRule = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+type ObjectRule = Arc<dyn Fn(&str, &mut Value) -> bool + Send + Sync>;
+type CountRule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 
 /// What counts as the same end.
 #[derive(Clone)]
@@ -64,12 +94,12 @@ pub struct Compare {
 }
 
 impl Default for Compare {
-    /// Leases and Events are left out, and of every object what no two runs share: UIDs, versions, generations,
+    /// Events and the hub's Leases are left out, and of every object what no two runs share: UIDs, versions, generations,
     /// times, managed fields.
     fn default() -> Self {
         Self {
-            object: Arc::new(|_| true),
-            counted: Arc::new(|key| !key.starts_with("events") && !key.starts_with("leases")),
+            object: Arc::new(|_, _| true),
+            counted: Arc::new(|_, key| !key.starts_with("events") && !key.starts_with("leases")),
         }
     }
 }
@@ -77,14 +107,26 @@ impl Default for Compare {
 impl Compare {
     /// Further normalization of an object; false leaves the object out.
     #[must_use]
-    pub fn objects(mut self, rule: impl Fn(&mut Value) -> bool + Send + Sync + 'static) -> Self {
+    pub fn objects(self, rule: impl Fn(&mut Value) -> bool + Send + Sync + 'static) -> Self {
+        self.objects_on(move |_, object| rule(object))
+    }
+
+    /// As [`Compare::objects`], with the name of the cluster first.
+    #[must_use]
+    pub fn objects_on(mut self, rule: impl Fn(&str, &mut Value) -> bool + Send + Sync + 'static) -> Self {
         self.object = Arc::new(rule);
         self
     }
 
     /// Which creates and deletes are compared, by `kind/namespace/name`.
     #[must_use]
-    pub fn counts(mut self, rule: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+    pub fn counts(self, rule: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        self.counts_on(move |_, key| rule(key))
+    }
+
+    /// As [`Compare::counts`], with the name of the cluster first.
+    #[must_use]
+    pub fn counts_on(mut self, rule: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
         self.counted = Arc::new(rule);
         self
     }
@@ -117,12 +159,12 @@ impl Compare {
         &self,
         out: &mut String,
         what: &str,
-        want: &BTreeMap<String, u64>,
-        have: &BTreeMap<String, u64>,
+        want: &BTreeMap<On, u64>,
+        have: &BTreeMap<On, u64>,
     ) {
         for key in want.keys().chain(have.keys().filter(|key| !want.contains_key(*key))) {
-            let count = |map: &BTreeMap<String, u64>| map.get(key).copied().unwrap_or_default();
-            if (self.counted)(key) && count(want) != count(have) {
+            let count = |map: &BTreeMap<On, u64>| map.get(key).copied().unwrap_or_default();
+            if (self.counted)(&key.cluster, &key.object) && count(want) != count(have) {
                 line(
                     out,
                     format_args!("{key}: {what} {} times, without faults {}", count(have), count(want)),
@@ -131,16 +173,16 @@ impl Compare {
         }
     }
 
-    fn normal(&self, summary: &Summary) -> BTreeMap<String, Value> {
+    fn normal(&self, summary: &Summary) -> BTreeMap<On, Value> {
         let mut out = BTreeMap::new();
         for (key, object) in &summary.objects {
             let kind = object["kind"].as_str().unwrap_or_default();
-            if kind == "Lease" || kind == "Event" {
+            if kind == "Event" || (kind == "Lease" && key.cluster.is_empty()) {
                 continue;
             }
             let mut object = object.clone();
             strip(&mut object);
-            if (self.object)(&mut object) {
+            if (self.object)(&key.cluster, &mut object) {
                 out.insert(key.clone(), object);
             }
         }
@@ -257,14 +299,18 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    fn on(object: String) -> On {
+        On { cluster: "east".to_owned(), object }
+    }
+
     fn summary(data: &str, creates: u64) -> Summary {
         let object = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "data": { "a": data },
             "metadata": { "namespace": "x", "name": "m", "uid": data, "resourceVersion": data },
         });
         Summary {
-            objects: [(identity(&object), object)].into(),
-            creates: [("configmaps/x/m".to_owned(), creates)].into(),
+            objects: [(on(identity(&object)), object)].into(),
+            creates: [(on("configmaps/x/m".to_owned()), creates)].into(),
             deletes: BTreeMap::new(),
         }
     }
@@ -274,7 +320,7 @@ mod tests {
         let compare = Compare::default();
         assert_eq!(compare.differences(&summary("1", 1), &summary("1", 1)), "");
         let text = compare.differences(&summary("1", 1), &summary("2", 3));
-        assert!(text.contains("v1/ConfigMap/x/m: ends otherwise"), "{text}");
+        assert!(text.contains("v1/ConfigMap/x/m on east: ends otherwise"), "{text}");
         assert!(text.contains("created 3 times, without faults 1"), "{text}");
         assert!(compare.differences(&summary("1", 1), &Summary::default()).contains("missing at the end"));
         assert!(compare.differences(&Summary::default(), &summary("1", 1)).contains("left over"));

@@ -147,6 +147,7 @@ pub struct Match {
     verbs: BTreeSet<Verb>,
     resources: BTreeSet<String>,
     names: BTreeSet<String>,
+    clusters: BTreeSet<String>,
 }
 
 impl Match {
@@ -197,6 +198,13 @@ impl Match {
         self
     }
 
+    /// Only requests to this cluster; an empty name stands for the hub.
+    #[must_use]
+    pub fn cluster(mut self, name: &str) -> Self {
+        self.clusters.insert(name.to_owned());
+        self
+    }
+
     /// Whether the request is one of these.
     pub fn matches(&self, call: &Call) -> bool {
         let name = call.name.as_deref().unwrap_or_default();
@@ -204,6 +212,7 @@ impl Match {
             && (self.verbs.is_empty() || self.verbs.contains(&call.verb))
             && (self.resources.is_empty() || self.resources.contains(&call.resource))
             && (self.names.is_empty() || self.names.contains(name))
+            && (self.clusters.is_empty() || self.clusters.contains(&call.cluster))
     }
 }
 
@@ -448,7 +457,7 @@ mod tests {
     use http::{HeaderMap, Method};
 
     fn call(method: Method, uri: &str) -> Call {
-        Call::read("a", 1, &method, &uri.parse().unwrap(), &HeaderMap::new(), b"")
+        Call::read(("a", 1), "", &method, &uri.parse().unwrap(), &HeaderMap::new(), b"")
     }
 
     #[test]

@@ -7,6 +7,7 @@ use rand::RngExt;
 
 use super::{
     call::{Call, Verb},
+    clusters::Unreachable,
     dice::Dice,
     fault::{Effect, Fault, Match, StreamFault, When},
 };
@@ -60,6 +61,15 @@ pub enum Disruption {
         instance: String,
         /// Only this resource (plural), or all.
         resource: Option<String>,
+    },
+    /// A cluster cannot be reached by any instance.
+    Unreachable {
+        /// Which cluster; empty for the hub.
+        cluster: String,
+        /// How that shows.
+        how: Unreachable,
+        /// For how long.
+        lasting: Duration,
     },
 }
 
@@ -133,6 +143,13 @@ impl Faults {
     /// removed kind for ever). Add those where the scenario knows what to expect.
     #[must_use]
     pub fn chaos(seed: u64, instances: &[&str], lasting: Duration) -> Self {
+        Self::chaos_over(seed, instances, &[], lasting)
+    }
+
+    /// As [`Faults::chaos`], and each of the clusters is out of reach once or twice in about half of the seeds. An
+    /// empty name stands for the hub.
+    #[must_use]
+    pub fn chaos_over(seed: u64, instances: &[&str], clusters: &[&str], lasting: Duration) -> Self {
         let dice = Dice::new(seed);
         let mut rng = dice.rng("chaos", "mix");
         let mut plan = Self::none();
@@ -151,6 +168,15 @@ impl Faults {
             for _ in 0..rng.random_range(0..3_u32) {
                 let moment = Self::moment(&mut rng, lasting);
                 plan.disruptions.push((moment, Self::disruption(&mut rng, instance, lasting)));
+            }
+        }
+        for cluster in clusters {
+            for _ in 0..rng.random_range(0..4_u32).saturating_sub(1) {
+                let moment = Self::moment(&mut rng, lasting);
+                let how = if rng.random_bool(0.5) { Unreachable::Refuses } else { Unreachable::Hangs };
+                let lasting = Self::moment(&mut rng, lasting);
+                plan.disruptions
+                    .push((moment, Disruption::Unreachable { cluster: (*cluster).to_owned(), how, lasting }));
             }
         }
         plan.disruptions.sort_by_key(|(moment, _)| *moment);
@@ -294,7 +320,7 @@ mod tests {
 
     fn put(name: &str) -> Call {
         let uri = format!("/api/v1/namespaces/x/configmaps/{name}").parse().unwrap();
-        Call::read("a", 1, &Method::PUT, &uri, &HeaderMap::new(), b"")
+        Call::read(("a", 1), "", &Method::PUT, &uri, &HeaderMap::new(), b"")
     }
 
     #[test]

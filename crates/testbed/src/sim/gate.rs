@@ -24,6 +24,8 @@ use super::{
 pub(crate) struct Gate {
     pub(crate) hub: Arc<Hub>,
     pub(crate) life: Arc<Life>,
+    /// Where it leads; empty for the hub.
+    pub(crate) cluster: Arc<str>,
 }
 
 impl Gate {
@@ -31,7 +33,8 @@ impl Gate {
         let (parts, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
         let Life { name, incarnation, .. } = &*self.life;
-        let call = Call::read(name, *incarnation, &parts.method, &parts.uri, &parts.headers, &body);
+        let who = (name.as_str(), *incarnation);
+        let call = Call::read(who, &self.cluster, &parts.method, &parts.uri, &parts.headers, &body);
         let (reply, answer) = oneshot::channel();
         if !self.life.is_dead() {
             let life = Arc::clone(&self.life);

@@ -17,17 +17,17 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
-use http::{Request, Response, request::Parts};
-use http_body_util::{BodyExt, combinators::UnsyncBoxBody};
-use kube::client::Body;
+use http::{Response, request::Parts};
+use http_body_util::combinators::UnsyncBoxBody;
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tower::{BoxError, Service, ServiceExt, util::BoxCloneService};
+use tower::BoxError;
 
 use super::{
+    api::Api,
     call::Call,
     clock::Clock,
+    clusters::Unreachable,
     dice::Dice,
     faults::{Faults, Pace, Strikes},
     life::{Life, Slot},
@@ -39,7 +39,6 @@ use super::{
 pub(crate) type AnyBody = UnsyncBoxBody<Bytes, BoxError>;
 /// What a request is answered with.
 pub(crate) type Answer = Result<Response<AnyBody>, BoxError>;
-type Upstream = BoxCloneService<Request<Body>, Response<AnyBody>, BoxError>;
 
 /// A request on its way to the API.
 pub(crate) struct Sent {
@@ -68,6 +67,8 @@ pub(crate) enum Item {
     Request(Box<Sent>),
     Reply {
         life: Arc<Life>,
+        /// The cluster that answers.
+        cluster: String,
         reply: oneshot::Sender<Answer>,
         answer: Box<Answer>,
         line: String,
@@ -107,13 +108,14 @@ pub(crate) enum Frame {
 pub(crate) struct Freeze {
     pub(crate) instance: String,
     pub(crate) resource: Option<String>,
-    /// The resourceVersion at which it stands.
-    pub(crate) version: String,
+    /// The resourceVersion at which it stands, by cluster.
+    pub(crate) versions: BTreeMap<String, String>,
 }
 
 impl Freeze {
     pub(crate) fn holds(&self, call: &Call) -> bool {
         self.instance == call.instance
+            && self.versions.contains_key(&call.cluster)
             && self.resource.as_ref().is_none_or(|resource| *resource == call.resource)
     }
 }
@@ -124,7 +126,7 @@ pub(crate) struct State {
     queue: BTreeMap<(u64, u64, u64), Item>,
     sequence: u64,
     occurrences: BTreeMap<String, u64>,
-    /// Requests and replies of paused instances.
+    /// Requests and replies of paused instances, and those that hang because a cluster is away.
     pub(crate) parked: Vec<Item>,
     pub(crate) trace: Trace,
     pub(crate) writes: Vec<Write>,
@@ -136,16 +138,26 @@ pub(crate) struct State {
     /// Instances (and resources) whose next watch has to answer 410.
     pub(crate) forgotten: Vec<(String, Option<String>)>,
     pub(crate) steps: u64,
+    /// Clusters that no instance reaches.
+    pub(crate) away: BTreeMap<String, Unreachable>,
 }
 
-/// Everything between the instances and the API.
+impl State {
+    /// Whether what goes to or comes from a cluster stands still.
+    pub(crate) fn hangs(&self, cluster: &str) -> bool {
+        self.away.get(cluster) == Some(&Unreachable::Hangs)
+    }
+}
+
+/// Everything between the instances and the APIs.
 pub(crate) struct Hub {
     pub(crate) dice: Dice,
     pub(crate) clock: Clock,
     pub(crate) pace: Pace,
     state: Mutex<State>,
-    upstream: Mutex<Upstream>,
-    wake: Notify,
+    /// Every API, by the name of its cluster; the hub's own has none.
+    pub(crate) apis: Mutex<BTreeMap<String, Api>>,
+    pub(crate) wake: Arc<Notify>,
     /// Cancelled when the run has taken more steps than any sound one would.
     pub(crate) exhausted: CancellationToken,
 }
@@ -154,27 +166,15 @@ pub(crate) struct Hub {
 const MOST_STEPS: u64 = 400_000;
 
 impl Hub {
-    pub(crate) fn new<S, B>(dice: Dice, clock: Clock, plan: &Faults, upstream: S) -> Arc<Self>
-    where
-        S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
-        S::Future: Send + 'static,
-        S::Error: Into<BoxError>,
-        B: http_body::Body<Data = Bytes> + Send + 'static,
-        B::Error: Into<BoxError>,
-    {
-        let upstream = upstream
-            .map_response(|response: Response<B>| {
-                response.map(|body| body.map_err(Into::into).boxed_unsync())
-            })
-            .map_err(Into::into);
+    pub(crate) fn new(dice: Dice, clock: Clock, plan: &Faults) -> Arc<Self> {
         let state = State { strikes: Strikes::new(plan.faults.clone()), ..State::default() };
         Arc::new(Self {
             dice,
             clock,
             pace: plan.pace.clone(),
             state: Mutex::new(state),
-            upstream: Mutex::new(BoxCloneService::new(upstream)),
-            wake: Notify::new(),
+            apis: Mutex::default(),
+            wake: Arc::default(),
             exhausted: CancellationToken::new(),
         })
     }
@@ -186,12 +186,6 @@ impl Hub {
     pub(crate) fn note(&self, who: &str, what: String) {
         let at = self.clock.elapsed();
         self.lock().trace.push(at, who, what);
-    }
-
-    /// Sends a request straight to the API.
-    pub(crate) fn upstream(&self, request: Request<Body>) -> BoxFuture<'static, Answer> {
-        let service = self.upstream.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Box::pin(service.oneshot(request))
     }
 
     pub(crate) fn submit(&self, submission: Submission) {
@@ -217,6 +211,7 @@ impl Hub {
         loop {
             let now = self.clock.tick();
             self.admit(now);
+            self.carry_out_due();
             if let Some(item) = self.take_due(now) {
                 let steps = {
                     let mut state = self.lock();
@@ -294,11 +289,13 @@ impl Hub {
 
     /// The next tick at which there may be something to do; none while nothing waits.
     fn next_tick(&self, now: u64) -> Option<u64> {
+        let agenda = self.next_due();
         let state = self.lock();
         if !state.inbox.is_empty() {
             return Some(now + 1);
         }
-        state.queue.first_key_value().map(|((due, _, _), _)| (*due).max(now + 1))
+        let queue = state.queue.first_key_value().map(|((due, _, _), _)| *due);
+        queue.into_iter().chain(agenda).min().map(|due| due.max(now + 1))
     }
 
     /// Requests of a dead life: by the seed, one already on the wire still arrives; the rest never left.
@@ -326,16 +323,18 @@ impl Hub {
             let mut state = self.lock();
             let parked = std::mem::take(&mut state.parked);
             for item in parked {
-                let paused = match &item {
-                    Item::Request(sent) => sent.is_held(),
-                    Item::Reply { life, .. } => life.is_paused(),
+                let held = match &item {
+                    Item::Request(sent) => sent.is_held() || state.hangs(&sent.call.cluster),
+                    Item::Reply { life, cluster, .. } => life.is_paused() || state.hangs(cluster),
                     Item::Frame { .. } => false,
                 };
-                if paused { state.parked.push(item) } else { free.push(item) }
+                if held { state.parked.push(item) } else { free.push(item) }
             }
-            let State { streams, freezes, .. } = &mut *state;
+            let State { streams, freezes, away, .. } = &mut *state;
             for (id, stream) in streams {
-                let held = stream.life.is_paused() || freezes.iter().any(|freeze| freeze.holds(&stream.call));
+                let held = stream.life.is_paused()
+                    || away.contains_key(&stream.call.cluster)
+                    || freezes.iter().any(|freeze| freeze.holds(&stream.call));
                 if !held {
                     frames.extend(std::iter::repeat_n(*id, usize::try_from(stream.owed).unwrap_or_default()));
                     stream.owed = 0;

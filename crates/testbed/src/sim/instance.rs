@@ -1,6 +1,6 @@
 //! Instances: controllers under test, and what can be done to them.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
 use kube::Client;
@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     clock::Clock,
+    clusters::Clusters,
     faults::{Disruption, Thaw},
-    gate::Gate,
     hub::{Freeze, Hub},
     life::{Life, Passenger, Pausable, Slot},
 };
@@ -28,6 +28,20 @@ pub struct Instance {
     pub shutdown: CancellationToken,
     /// For its own jitter, so that a run stays a function of its seed.
     pub seed: u64,
+    clusters: Clusters,
+}
+
+impl Instance {
+    /// Its client of another cluster: struck, delayed, held and cut off as [`Instance::client`] is. One to a cluster that
+    /// is not there (yet) gets transport errors.
+    pub fn cluster(&self, name: &str) -> Client {
+        self.clusters.client(name)
+    }
+
+    /// Its ways to all clusters, for code that connects by name.
+    pub fn clusters(&self) -> Clusters {
+        self.clusters.clone()
+    }
 }
 
 impl Hub {
@@ -58,14 +72,15 @@ impl Hub {
         };
         let (life, passenger, clock) = started;
         self.note(&life.who(), "start".to_owned());
-        let gate = Gate { hub: Arc::clone(self), life: Arc::clone(&life) };
+        let clusters = Clusters::new(self, &life);
         let instance = Instance {
             name: name.to_owned(),
             incarnation: life.incarnation,
-            client: Client::new(gate, "default"),
+            client: clusters.client(""),
             clock,
             shutdown: life.shutdown.clone(),
             seed: self.dice.pick("instance", life.who(), 0..=u64::MAX),
+            clusters,
         };
         let task = tokio::spawn(Pausable { life: Arc::clone(&life), inner: passenger(instance) });
         if let Some(slot) = self.lock().slots.get_mut(name) {
@@ -157,10 +172,19 @@ impl Hub {
         }
     }
 
-    /// Freezes an instance's view at a version.
-    pub(crate) fn freeze(&self, name: &str, resource: Option<&str>, version: String) {
-        self.note(name, format!("view of {} freezes at {version}", resource.unwrap_or("everything")));
-        let freeze = Freeze { instance: name.to_owned(), resource: resource.map(str::to_owned), version };
+    /// Freezes an instance's view at versions, by cluster.
+    pub(crate) fn freeze(&self, name: &str, resource: Option<&str>, versions: BTreeMap<String, String>) {
+        let shown: Vec<String> = versions
+            .iter()
+            .map(
+                |(cluster, version)| {
+                    if cluster.is_empty() { version.clone() } else { format!("{version}@{cluster}") }
+                },
+            )
+            .collect();
+        let what = resource.unwrap_or("everything");
+        self.note(name, format!("view of {what} freezes at {}", shown.join(" ")));
+        let freeze = Freeze { instance: name.to_owned(), resource: resource.map(str::to_owned), versions };
         self.lock().freezes.push(freeze);
     }
 
@@ -181,20 +205,6 @@ impl Hub {
         self.unpark();
     }
 
-    pub(crate) async fn present_version(&self) -> String {
-        let request = http::Request::get("/api/v1/namespaces?limit=1").body(kube::client::Body::empty());
-        let Ok(request) = request else { return String::new() };
-        let Ok(response) = self.upstream(request).await else { return String::new() };
-        let Ok(body) = http_body_util::BodyExt::collect(response.into_body()).await else {
-            return String::new();
-        };
-        let list: serde_json::Value = serde_json::from_slice(&body.to_bytes()).unwrap_or_default();
-        list.pointer("/metadata/resourceVersion")
-            .and_then(|version| version.as_str())
-            .unwrap_or_default()
-            .to_owned()
-    }
-
     /// Carries a disruption out; returns when it is over.
     pub(crate) async fn disrupt(self: &Arc<Self>, disruption: Disruption) {
         match disruption {
@@ -206,19 +216,23 @@ impl Hub {
             }
             Disruption::ClockJump { instance, by } => self.jump(&instance, by),
             Disruption::Freeze { instance, resource, lasting, thaw } => {
-                let version = self.present_version().await;
-                self.freeze(&instance, resource.as_deref(), version);
+                self.freeze(&instance, resource.as_deref(), self.present_versions());
                 tokio::time::sleep(lasting).await;
                 self.thaw(&instance, resource.as_deref(), thaw);
             }
             Disruption::Relist { instance, resource } => self.forget(&instance, resource.as_deref()),
+            Disruption::Unreachable { cluster, how, lasting } => {
+                self.cut_off(&cluster, how);
+                tokio::time::sleep(lasting).await;
+                self.reconnect(&cluster);
+            }
         }
     }
 
     /// No more faults: everything that was held is let go, everything that was down comes back.
     pub(crate) fn calm(self: &Arc<Self>) {
         self.note("world", "calm".to_owned());
-        let (names, freezes) = {
+        let (names, freezes, away) = {
             let mut state = self.lock();
             state.strikes.calm = true;
             state.forgotten.clear();
@@ -228,13 +242,17 @@ impl Hub {
                 .iter()
                 .map(|freeze| (freeze.instance.clone(), freeze.resource.clone()))
                 .collect();
-            (names, freezes)
+            let away: Vec<String> = state.away.keys().cloned().collect();
+            (names, freezes, away)
         };
         for (instance, resource) in freezes {
             self.thaw(&instance, resource.as_deref(), Thaw::CatchUp);
         }
         for name in &names {
             self.set_paused(name, false);
+        }
+        for cluster in away {
+            self.reconnect(&cluster);
         }
         self.break_hung();
     }

@@ -4,15 +4,16 @@
 //!   scenario ──outsider──────────────────────────────┐
 //!      │ start, crash, pause, freeze, calm           ▼
 //!      ▼                                          ┌─────┐
-//!   instance a ─kube::Client─ gate ─┐             │     │
+//!   instance a ─kube::Client─ gate ─┐             │ API │   of the hub, and of every further cluster
 //!   instance a' (restarted)   gate ─┼─ scheduler ─┤ API │   one release a virtual millisecond,
-//!   instance b ─kube::Client─ gate ─┘   faults    │     │   order and delays by the seed
+//!   instance b ─kube::Client─ gate ─┘   faults    │ API │   order and delays by the seed
 //!                                       trace     └─────┘
 //!                                       writes ──► invariants
 //! ```
 //!
 //! A scenario is a function of a [`World`]; [`run`] gives it one. [`seeds`] runs it over many seeds and prints how
-//! to replay one that failed; [`compare_with_fault_free`] also runs it without faults and compares the ends;
+//! to replay one that failed; [`compare_with_fault_free`] also runs it without faults and compares the ends, and
+//! [`Twins`] do so once for many seeds;
 //! [`every_crash`] kills the controller after every single write.
 //!
 //! ```no_run
@@ -38,6 +39,7 @@
 pub mod api;
 mod call;
 mod clock;
+mod clusters;
 mod compare;
 mod dice;
 mod fault;
@@ -55,12 +57,14 @@ mod run;
 mod seeds;
 mod streams;
 mod trace;
+mod twins;
 mod world;
 mod writes;
 
 pub use call::{Call, Verb};
 pub use clock::{Clock, epoch};
-pub use compare::{Compare, Summary, compare_with_fault_free, every_crash};
+pub use clusters::{Clusters, Unreachable};
+pub use compare::{Compare, On, Summary, compare_with_fault_free, every_crash};
 pub use dice::Dice;
 pub use fault::{Effect, Fault, Match, Meddling, Refusal, StreamFault, When};
 pub use faults::{Disruption, Faults, Pace, Thaw};
@@ -70,5 +74,6 @@ pub use outsider::Outsider;
 pub use run::{Run, run};
 pub use seeds::{replay_command, seeds};
 pub use trace::{Entry, Trace};
+pub use twins::Twins;
 pub use world::World;
 pub use writes::Write;

@@ -22,12 +22,13 @@ use super::{
 #[derive(Clone)]
 pub struct Outsider {
     hub: Arc<Hub>,
+    cluster: String,
     name: String,
 }
 
 impl Outsider {
-    pub(crate) fn new(hub: &Arc<Hub>, name: &str) -> Self {
-        Self { hub: Arc::clone(hub), name: name.to_owned() }
+    pub(crate) fn new(hub: &Arc<Hub>, cluster: &str, name: &str) -> Self {
+        Self { hub: Arc::clone(hub), cluster: cluster.to_owned(), name: name.to_owned() }
     }
 
     /// A kube client that acts as this outsider.
@@ -189,7 +190,8 @@ impl Outsider {
         if let Ok(agent) = http::HeaderValue::from_str(&format!("{}/1", self.name)) {
             parts.headers.entry("user-agent").or_insert(agent);
         }
-        let call = Call::read(&self.name, 0, &parts.method, &parts.uri, &parts.headers, &body);
+        let (method, uri, headers) = (&parts.method, &parts.uri, &parts.headers);
+        let call = Call::read((&self.name, 0), &self.cluster, method, uri, headers, &body);
         self.hub.perform(&call, Request::from_parts(parts, Body::from(body))).await
     }
 }

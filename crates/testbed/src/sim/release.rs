@@ -11,6 +11,7 @@ use tower::BoxError;
 
 use super::{
     call::{Call, Verb},
+    clusters::Unreachable,
     fault::{Effect, Fault, Refusal},
     hub::{Answer, AnyBody, Hub, Item, Sent},
     outsider::Outsider,
@@ -46,15 +47,21 @@ impl Hub {
                 self.lock().parked.push(Item::Request(sent));
             }
             Item::Request(sent) => self.release_request(*sent).await,
-            Item::Reply { life, reply, answer, line } => {
+            Item::Reply { life, cluster, reply, mut answer, line } => {
                 if life.is_dead() {
                     return;
                 }
-                if life.is_paused() {
-                    self.lock().parked.push(Item::Reply { life, reply, answer, line });
+                let away = self.lock().away.get(&cluster).copied();
+                if life.is_paused() || away == Some(Unreachable::Hangs) {
+                    self.lock().parked.push(Item::Reply { life, cluster, reply, answer, line });
                     return;
                 }
-                self.note(&life.who(), line);
+                if away == Some(Unreachable::Refuses) {
+                    self.note(&life.who(), format!("lost: {line}"));
+                    *answer = Err(broken("connection reset: the cluster is away"));
+                } else {
+                    self.note(&life.who(), line);
+                }
                 // The caller may have given up waiting: its loss.
                 let _gone = reply.send(*answer);
             }
@@ -62,7 +69,8 @@ impl Hub {
         }
     }
 
-    async fn release_request(self: &Arc<Self>, mut sent: Sent) {
+    async fn release_request(self: &Arc<Self>, sent: Sent) {
+        let Some(mut sent) = self.reach(sent) else { return };
         let who = sent.life.who();
         let mut fate = Fate::default();
         if !sent.life.is_dead() {
@@ -115,7 +123,9 @@ impl Hub {
             Effect::CrashAfter => {
                 fate.crash.get_or_insert(Crash::After);
             }
-            Effect::Meddle(act) => act(Outsider::new(self, fault.name), sent.call.clone()).await,
+            Effect::Meddle(act) => {
+                act(Outsider::new(self, &sent.call.cluster, fault.name), sent.call.clone()).await;
+            }
             Effect::LoseResponse | Effect::Delay(_) | Effect::Stream(_) => {}
         }
     }
@@ -149,7 +159,11 @@ impl Hub {
         }
         let version = {
             let state = self.lock();
-            state.freezes.iter().find(|freeze| freeze.holds(&sent.call)).map(|freeze| freeze.version.clone())
+            state
+                .freezes
+                .iter()
+                .filter(|freeze| freeze.holds(&sent.call))
+                .find_map(|freeze| freeze.versions.get(&sent.call.cluster).cloned())
         };
         let Some(version) = version else { return };
         let query: Vec<String> = sent
@@ -184,8 +198,8 @@ impl Hub {
 
     /// Performs a request on the API, and keeps a record when it is a write.
     pub(crate) async fn perform(&self, call: &Call, request: Request<Body>) -> Answer {
-        let before = if call.is_write() { self.look(call).await } else { None };
-        let answer = self.upstream(request).await;
+        let before = if call.is_write() { self.look(call) } else { None };
+        let answer = self.upstream(&call.cluster, request).await;
         let code = answer.as_ref().map_or(0, |response| response.status().as_u16());
         self.note(&call.who(), format!("{call} → {code}"));
         if !call.is_write() {
@@ -198,23 +212,22 @@ impl Hub {
         let at = self.clock.elapsed();
         let mut state = self.lock();
         let seq = state.writes.len() as u64;
-        state.writes.push(Write { seq, at, call: call.clone(), code, before, after });
+        let call = Arc::new(call.clone());
+        state.writes.push(Write { seq, at, call, code, before, after: after.map(Arc::new) });
         drop(state);
         Ok(Response::from_parts(parts, whole(bytes)))
     }
 
     /// The object that a request is about, as it is now.
-    async fn look(&self, call: &Call) -> Option<Value> {
-        let request = Request::get(call.object_path()?).body(Body::empty()).ok()?;
-        let response = self.upstream(request).await.ok()?;
-        if !response.status().is_success() {
-            return None;
-        }
-        let bytes = response.into_body().collect().await.ok()?.to_bytes();
-        serde_json::from_slice(&bytes).ok()
+    fn look(&self, call: &Call) -> Option<Arc<Value>> {
+        let name = call.name.as_deref().filter(|_| call.verb != Verb::Other)?;
+        let namespace = call.namespace.as_deref().unwrap_or_default();
+        let found =
+            self.api(&call.cluster)?.find((&call.group, &call.version, &call.resource), namespace, name);
+        found.map(Arc::new)
     }
 
-    fn reply(self: &Arc<Self>, sent: Sent, answer: Answer) {
+    pub(crate) fn reply(self: &Arc<Self>, sent: Sent, answer: Answer) {
         let Sent { life, call, reply, subject, .. } = sent;
         let subject_of_reply = format!("{subject} reply");
         let line = match &answer {
@@ -222,13 +235,15 @@ impl Hub {
             Err(error) => format!("no answer to {call}: {error}"),
         };
         let watching = call.verb == Verb::Watch;
+        let cluster = call.cluster.clone();
         let answer = match answer {
             Ok(response) if watching && response.status().is_success() => {
                 Ok(self.open_stream(&life, call, subject, response))
             }
             other => other,
         };
-        self.enqueue(Item::Reply { life, reply, answer: Box::new(answer), line }, &subject_of_reply, 0);
+        let item = Item::Reply { life, cluster, reply, answer: Box::new(answer), line };
+        self.enqueue(item, &subject_of_reply, 0);
     }
 }
 

@@ -7,8 +7,8 @@ use std::{
 };
 
 use super::{
-    api::Api, clock::Clock, compare::Summary, dice::Dice, faults::Faults, hub::Hub, logs::Logs,
-    panics::Panics, trace::Trace, world::World, writes::Write,
+    clock::Clock, compare::Summary, dice::Dice, faults::Faults, hub::Hub, logs::Logs, panics::Panics,
+    trace::Trace, world::World, writes::Write,
 };
 
 /// No scenario needs more virtual time than this.
@@ -59,9 +59,8 @@ where
     };
     let world = runtime.block_on(async {
         let clock = Clock::start();
-        let api = Api::with_seed(seed, clock.to_fn());
-        let hub = Hub::new(Dice::new(seed), clock, plan, api.clone());
-        World::new(&hub, api, logs, plan)
+        let hub = Hub::new(Dice::new(seed), clock, plan);
+        World::new(&hub, logs, plan)
     });
     let ended = catch_unwind(AssertUnwindSafe(|| {
         runtime.block_on(async {

@@ -110,7 +110,8 @@ impl Hub {
         let state = &mut *guard;
         let Some(stream) = state.streams.get_mut(&id) else { return };
         let held = state.freezes.iter().any(|freeze| freeze.holds(&stream.call));
-        if stream.life.is_paused() || held || stream.hung {
+        let away = state.away.contains_key(&stream.call.cluster);
+        if stream.life.is_paused() || held || away || stream.hung {
             stream.owed += 1;
             return;
         }

@@ -15,6 +15,7 @@ use rand_chacha::ChaCha8Rng;
 use super::{
     api::Api,
     clock::Clock,
+    clusters::Unreachable,
     fault::Fault,
     faults::{Disruption, Faults, Thaw},
     hub::Hub,
@@ -40,7 +41,8 @@ pub struct World {
 }
 
 impl World {
-    pub(crate) fn new(hub: &Arc<Hub>, api: Api, logs: Logs, plan: &Faults) -> Self {
+    pub(crate) fn new(hub: &Arc<Hub>, logs: Logs, plan: &Faults) -> Self {
+        let api = hub.add_api("");
         let world = Self { hub: Arc::clone(hub), api, logs, gauges: Arc::default(), faulty: !plan.is_none() };
         tokio::spawn(Arc::clone(hub).drive());
         for (moment, disruption) in plan.disruptions.clone() {
@@ -64,9 +66,40 @@ impl World {
         self.hub.dice.rng("scenario", question)
     }
 
-    /// The API server's own surface: state without requests.
+    /// The API server's own surface: state without requests. This is the hub's, where the controllers live.
     pub fn api(&self) -> &Api {
         &self.api
+    }
+
+    /// Adds a cluster besides the hub: an API of its own, with its own objects, versions and watches, under the same
+    /// clock, scheduler and dice. Adding one that is there gives the one that is there.
+    pub fn add_cluster(&self, name: &str) -> Api {
+        self.hub.add_api(name)
+    }
+
+    /// A cluster's API; the empty name is the hub's.
+    pub fn cluster(&self, name: &str) -> Option<Api> {
+        self.hub.api(name)
+    }
+
+    /// The names of all clusters, the empty one of the hub first.
+    pub fn clusters(&self) -> Vec<String> {
+        self.hub.all_apis().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Somebody who is not under test, on a cluster.
+    pub fn outsider_on(&self, cluster: &str, name: &str) -> Outsider {
+        Outsider::new(&self.hub, cluster, name)
+    }
+
+    /// From now on no instance reaches this cluster (the empty name is the hub). Outsiders do.
+    pub fn cut_off(&self, cluster: &str, how: Unreachable) {
+        self.hub.cut_off(cluster, how);
+    }
+
+    /// Ends [`World::cut_off`].
+    pub fn reconnect(&self, cluster: &str) {
+        self.hub.reconnect(cluster);
     }
 
     /// The world's clock, which never jumps.
@@ -91,7 +124,7 @@ impl World {
 
     /// Somebody who is not under test, with a field manager of that name.
     pub fn outsider(&self, name: &str) -> Outsider {
-        Outsider::new(&self.hub, name)
+        self.outsider_on("", name)
     }
 
     /// A client of the user, who is an outsider: immediate, never struck by faults.
@@ -169,20 +202,26 @@ impl World {
     /// Freezes an instance's view of one resource (plural), or of everything: watches stand still, and lists
     /// with `resourceVersion=0` show the present state for as long as the freeze lasts. Consistent reads stay
     /// consistent, as with a real API server.
-    pub async fn freeze(&self, name: &str, resource: Option<&str>) {
-        let version = self.version().await;
-        self.freeze_at(name, resource, &version);
+    pub fn freeze(&self, name: &str, resource: Option<&str>) {
+        self.hub.freeze(name, resource, self.hub.present_versions());
     }
 
-    /// As [`World::freeze`], at a version of the past: an instance that restarts into this meets an API server
-    /// that lags behind the one it knew.
+    /// As [`World::freeze`], for the hub alone and at a version of the past: an instance that restarts into this meets
+    /// an API server that lags behind the one it knew.
     pub fn freeze_at(&self, name: &str, resource: Option<&str>, version: &str) {
-        self.hub.freeze(name, resource, version.to_owned());
+        self.hub.freeze(name, resource, [(String::new(), version.to_owned())].into());
     }
 
-    /// The API's present resourceVersion.
-    pub async fn version(&self) -> String {
-        self.hub.present_version().await
+    /// As [`World::freeze`], for one cluster alone.
+    pub fn freeze_on(&self, cluster: &str, name: &str, resource: Option<&str>) {
+        let mut versions = self.hub.present_versions();
+        versions.retain(|known, _| known == cluster);
+        self.hub.freeze(name, resource, versions);
+    }
+
+    /// The hub's present resourceVersion.
+    pub fn version(&self) -> String {
+        self.api.version().to_string()
     }
 
     /// Ends a freeze.

@@ -1,12 +1,13 @@
 //! The log of writes: what every invariant reads.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use serde_json::Value;
 
 use super::call::{Call, Verb};
 
-/// One write that reached the API, refused ones included.
+/// One write that reached the API, refused ones included. Cheap to clone: invariants go over the whole log again and
+/// again.
 #[derive(Clone, Debug)]
 pub struct Write {
     /// Position in the log.
@@ -14,13 +15,13 @@ pub struct Write {
     /// Virtual time since the start.
     pub at: Duration,
     /// The request.
-    pub call: Call,
+    pub call: Arc<Call>,
     /// HTTP status of the API's answer (also when that answer was lost).
     pub code: u16,
     /// The object before, when there was one.
-    pub before: Option<Value>,
+    pub before: Option<Arc<Value>>,
     /// The object as the API answered it; none after a removal or a refusal.
-    pub after: Option<Value>,
+    pub after: Option<Arc<Value>>,
 }
 
 impl Write {
@@ -61,10 +62,11 @@ impl Write {
     /// The write on one line, for messages.
     pub fn line(&self) -> String {
         format!(
-            "{:.3}s {} {} {}{} as {:?} → {}",
+            "{:.3}s {} {}{} {}{} as {:?} → {}",
             self.at.as_secs_f64(),
             self.call.who(),
             self.call.verb,
+            self.call.at(),
             self.call.object(),
             self.call.subresource.as_deref().map(|sub| format!("/{sub}")).unwrap_or_default(),
             self.call.manager,

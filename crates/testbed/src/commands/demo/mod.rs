@@ -1,11 +1,14 @@
 //! `testbed demo`: the product at work, on a control plane of its own or on a cluster that is there.
 //!
 //! ```text
-//!   Stage (own control planes, or --context) ─► CRDs ─► windlass controller ─► Clusters ─► what to look at ─► clean up
+//!   Stage (own control planes, or --context) ─► CRDs ─► windlass controller ─► Clusters ─► Applications ─► clean up
 //! ```
 
+mod hook;
 mod product;
+mod shop;
 mod stage;
+mod terminal;
 
 use std::{
     io::IsTerminal,
@@ -23,6 +26,7 @@ use serde_json::{Value, json};
 
 use product::Product;
 use stage::Stage;
+use windlass_testbed::git::GitServer;
 
 /// Arguments of `testbed demo`.
 #[derive(clap::Args)]
@@ -40,6 +44,12 @@ pub(crate) struct Args {
 
 const NAMESPACE: &str = "windlass-demo";
 
+/// Where the sample runs.
+const SHOP: &str = "windlass-demo-shop";
+
+/// What the demo makes that has no namespace.
+const POLICY_NAME: &str = "windlass-demo-no-latest";
+
 pub(crate) async fn run(args: &Args) -> anyhow::Result<()> {
     let windlass = product::find(args.windlass.clone())?;
     step("a Kubernetes control plane");
@@ -54,19 +64,27 @@ async fn with_product(args: &Args, stage: &Stage, windlass: &Path) -> anyhow::Re
     step("the kinds of Windlass");
     stage.install(&product::definitions(windlass)?).await?;
     step("the controller");
+    let server = GitServer::start().await?;
     let mut product = Product::start(windlass, stage, NAMESPACE)?;
     let outcome = tokio::select! {
-        outcome = play(args, stage, &mut product) => outcome,
+        outcome = play(args, stage, &mut product, windlass, &server) => outcome,
         _ = tokio::signal::ctrl_c() => Ok(()),
     };
     // While the controller still runs: it has to let go of its finalizers.
     if stage.is_theirs() {
-        unregister(&stage.client).await?;
+        let left = unregister(&stage.client).await;
+        return outcome.and(left);
     }
     outcome
 }
 
-async fn play(args: &Args, stage: &Stage, product: &mut Product) -> anyhow::Result<()> {
+async fn play(
+    args: &Args,
+    stage: &Stage,
+    product: &mut Product,
+    windlass: &Path,
+    server: &GitServer,
+) -> anyhow::Result<()> {
     product.ready().await?;
     step("three clusters: the controller's own, one by kubeconfig, one that is broken on purpose");
     register(stage).await?;
@@ -75,6 +93,7 @@ async fn play(args: &Args, stage: &Stage, product: &mut Product) -> anyhow::Resu
     wait_for(&clusters, "demo-by-kubeconfig", "True").await?;
     wait_for(&clusters, "demo-broken", "False").await?;
     show(&clusters).await?;
+    shop::play(stage, product, windlass, server).await?;
     tell(stage, product);
 
     if args.once || !std::io::stdout().is_terminal() {
@@ -93,6 +112,11 @@ fn cluster_kind() -> ApiResource {
 
 async fn register(stage: &Stage) -> anyhow::Result<()> {
     let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(stage.client.clone(), NAMESPACE);
+    let hook = serde_json::from_value(json!({
+        "metadata": { "name": "windlass-hooks", "namespace": NAMESPACE },
+        "stringData": { "generic": product::HOOK_SECRET },
+    }))?;
+    secrets.create(&PostParams::default(), &hook).await.context("cannot store the secret of the hooks")?;
     let good = stage.foreign_kubeconfig()?;
     // Port 9 is "discard": nothing listens there.
     let broken = product::with_server(&good, "https://127.0.0.1:9")?;
@@ -103,14 +127,14 @@ async fn register(stage: &Stage) -> anyhow::Result<()> {
         secrets.create(&PostParams::default(), &secret).await.context("cannot store a kubeconfig")?;
     }
     let source = |secret: &str| json!({ "kubeconfig": { "secretRef": { "name": secret } }, "probe": { "interval": "5s" } });
-    for (name, spec) in [
-        ("demo-home", json!({ "inCluster": {}, "probe": { "interval": "5s" } })),
-        ("demo-by-kubeconfig", source("by-kubeconfig")),
-        ("demo-broken", source("broken")),
+    for (name, env, spec) in [
+        ("demo-home", "demo", json!({ "inCluster": {}, "probe": { "interval": "5s" } })),
+        ("demo-by-kubeconfig", "demo", source("by-kubeconfig")),
+        ("demo-broken", "none", source("broken")),
     ] {
         let cluster = json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "Cluster",
-            "metadata": { "name": name, "labels": { "windlass.dev/demo": "true" } }, "spec": spec,
+            "metadata": { "name": name, "labels": { "windlass.dev/demo": "true", "env": env } }, "spec": spec,
         });
         let api: Api<DynamicObject> = Api::all_with(stage.client.clone(), &cluster_kind());
         api.patch(name, &PatchParams::apply("windlass-demo").force(), &Patch::Apply(&cluster))
@@ -162,7 +186,9 @@ async fn show(clusters: &Api<DynamicObject>) -> anyhow::Result<()> {
 fn tell(stage: &Stage, product: &Product) {
     println!("\nLook around:");
     println!("  {}", stage.kubeconfig_line());
-    println!("  kubectl get clusters.windlass.dev -o wide --watch");
+    println!("  kubectl get wapp -n {NAMESPACE} -o wide --watch");
+    println!("  windlass tree web -n {NAMESPACE} --controller-namespace {NAMESPACE}");
+    println!("  kubectl get clusters.windlass.dev -o wide");
     println!("  kubectl describe clusters.windlass.dev demo-broken      # why, and what to do");
     println!("  kubectl -n {NAMESPACE} delete secret by-kubeconfig      # and watch it notice");
     println!("  curl -s {}/readyz?verbose", product.url());
@@ -170,8 +196,18 @@ fn tell(stage: &Stage, product: &Product) {
     println!("  the controller's log: {}", product.log().display());
 }
 
-/// Removes the demo's own Clusters and waits until they are gone.
+/// Removes the demo's own Applications, with what they made, and Clusters, and waits until they are gone.
 async fn unregister(client: &kube::Client) -> anyhow::Result<()> {
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("windlass.dev", "v1alpha1", "Application"));
+    let apps: Api<DynamicObject> = Api::namespaced_with(client.clone(), NAMESPACE, &kind);
+    let all = kube::api::ListParams::default();
+    apps.delete_collection(&DeleteParams::default(), &all).await?;
+    for _ in 0..300 {
+        if apps.list(&all).await?.items.is_empty() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     let clusters: Api<DynamicObject> = Api::all_with(client.clone(), &cluster_kind());
     let ours = kube::api::ListParams::default().labels("windlass.dev/demo=true");
     for object in clusters.list(&ours).await? {
@@ -187,5 +223,5 @@ async fn unregister(client: &kube::Client) -> anyhow::Result<()> {
 }
 
 fn step(what: &str) {
-    eprintln!("==> {what}");
+    println!("\n==> {what}");
 }

@@ -8,9 +8,15 @@ use std::{
 
 use anyhow::{Context, bail};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use windlass_testbed::process::{Child, Port, ScratchDir, Spec};
+use windlass_testbed::{
+    process::{Child, Port, ScratchDir, Spec},
+    tools::{self, Tool},
+};
 
 use super::stage::Stage;
+
+/// What the demo's Git server proves itself with.
+pub(super) const HOOK_SECRET: &str = "only-for-the-demo";
 
 /// The program beside this one, unless another is named.
 pub(super) fn find(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
@@ -49,32 +55,47 @@ pub(super) fn with_server(kubeconfig: &str, server: &str) -> anyhow::Result<Stri
 pub(super) struct Product {
     child: Child,
     port: Port,
+    hooks: Port,
     _folder: ScratchDir,
 }
 
 impl Product {
     pub(super) fn start(windlass: &Path, stage: &Stage, namespace: &str) -> anyhow::Result<Self> {
         let folder = ScratchDir::new("demo")?;
-        let port = Port::free()?;
+        let (port, hooks) = (Port::free()?, Port::free()?);
         let mut args = vec![
             "controller".to_owned(),
             format!("--namespace={namespace}"),
             "--lease-name=windlass-demo".to_owned(),
             format!("--http-address=127.0.0.1:{}", port.number()),
             "--webhook=false".to_owned(),
+            "--hooks".to_owned(),
+            format!("--hooks-address=127.0.0.1:{}", hooks.number()),
+            format!("--work-dir={}", folder.path().join("work").display()),
+            format!("--helm={}", tools::path(Tool::Helm)?.display()),
+            format!("--kustomize={}", tools::path(Tool::Kustomize)?.display()),
             "--log-format=text".to_owned(),
         ];
         args.extend(stage.flags());
         let child = Spec::new(windlass, folder.path().join("windlass.log")).args(args).spawn()?;
-        Ok(Self { child, port, _folder: folder })
+        Ok(Self { child, port, hooks, _folder: folder })
     }
 
     pub(super) fn url(&self) -> String {
         format!("http://127.0.0.1:{}", self.port.number())
     }
 
+    /// Port of the hooks.
+    pub(super) fn hooks(&self) -> u16 {
+        self.hooks.number()
+    }
+
     pub(super) fn log(&self) -> &Path {
         self.child.log()
+    }
+
+    pub(super) fn log_tail(&self) -> String {
+        self.child.log_tail(15)
     }
 
     /// Waits until it says that it is ready.

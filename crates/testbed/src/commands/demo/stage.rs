@@ -4,7 +4,11 @@ use std::{cell::RefCell, path::PathBuf, time::Duration};
 
 use anyhow::Context;
 use k8s_openapi::{
-    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    api::{
+        admissionregistration::v1::{ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding},
+        core::v1::Namespace,
+    },
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::{
     Api, Client, Config, ResourceExt,
@@ -14,7 +18,7 @@ use kube::{
 use serde_json::json;
 use windlass_testbed::control_plane::{ControlPlane, User};
 
-use super::NAMESPACE;
+use super::{NAMESPACE, POLICY_NAME, SHOP, terminal::Reach};
 
 /// See the module's text.
 pub(super) struct Stage {
@@ -25,7 +29,7 @@ pub(super) struct Stage {
 }
 
 enum Place {
-    Own { control_plane: Box<ControlPlane>, kubeconfig: PathBuf },
+    Own { control_plane: Box<ControlPlane>, kubeconfig: PathBuf, second: Box<ControlPlane> },
     Theirs { context: String, kubeconfig: Box<Kubeconfig> },
 }
 
@@ -33,9 +37,11 @@ impl Stage {
     pub(super) async fn open(context: Option<&str>) -> anyhow::Result<Self> {
         let (client, place) = match context {
             None => {
-                let control_plane = ControlPlane::builder().nodes(2).start().await?;
+                let start = |name: &str| ControlPlane::builder().name(name).nodes(1).start();
+                let (control_plane, second) = tokio::try_join!(start("demo"), start("demo-2"))?;
                 let kubeconfig = control_plane.kubeconfig_path(&User::Admin)?;
-                (control_plane.admin(), Place::Own { control_plane: Box::new(control_plane), kubeconfig })
+                let (client, second) = (control_plane.admin(), Box::new(second));
+                (client, Place::Own { control_plane: Box::new(control_plane), kubeconfig, second })
             }
             Some(context) => {
                 let kubeconfig = Kubeconfig::read().context("cannot read your kubeconfig")?;
@@ -100,7 +106,7 @@ impl Stage {
     /// A kubeconfig that stands on its own, as somebody would put it into a Secret.
     pub(super) fn foreign_kubeconfig(&self) -> anyhow::Result<String> {
         let config = match &self.place {
-            Place::Own { control_plane, .. } => control_plane.kubeconfig(&User::Admin)?,
+            Place::Own { second, .. } => second.kubeconfig(&User::Admin)?,
             Place::Theirs { context, kubeconfig } => {
                 let mut config = (**kubeconfig).clone();
                 config.current_context = Some(context.clone());
@@ -108,6 +114,34 @@ impl Stage {
             }
         };
         serde_saphyr::to_string(&config).context("cannot write a kubeconfig")
+    }
+
+    /// How kubectl and windlass reach the controller's cluster.
+    pub(super) fn reach(&self) -> Reach {
+        Reach(self.flags().concat())
+    }
+
+    /// How kubectl reaches each cluster. On somebody's own cluster both are the same one.
+    pub(super) fn reaches(&self) -> Vec<(&'static str, Reach)> {
+        let home = ("demo-home", self.reach());
+        match &self.place {
+            Place::Own { second, .. } => match second.kubeconfig_path(&User::Admin) {
+                Ok(path) => {
+                    let second = Reach(format!("--kubeconfig={}", path.display()));
+                    vec![home, ("demo-by-kubeconfig", second)]
+                }
+                Err(_) => vec![home],
+            },
+            Place::Theirs { .. } => vec![home],
+        }
+    }
+
+    /// A client for the second cluster.
+    pub(super) fn second_client(&self) -> Client {
+        match &self.place {
+            Place::Own { second, .. } => second.admin(),
+            Place::Theirs { .. } => self.client.clone(),
+        }
     }
 
     pub(super) fn kubeconfig_line(&self) -> String {
@@ -119,15 +153,21 @@ impl Stage {
 
     /// Removes what the demo made. A control plane of our own goes as a whole.
     pub(super) async fn close(self) -> anyhow::Result<()> {
-        if let Place::Own { control_plane, .. } = self.place {
-            drop(control_plane);
+        if let Place::Own { control_plane, second, .. } = self.place {
+            drop((control_plane, second));
             return Ok(());
         }
         let params = DeleteParams::default();
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
-        if let Err(error) = namespaces.delete(NAMESPACE, &params).await {
-            eprintln!("namespace {NAMESPACE} is left: {error}");
+        for name in [NAMESPACE, SHOP] {
+            if let Err(error) = namespaces.delete(name, &params).await {
+                eprintln!("namespace {name} is left: {error}");
+            }
         }
+        let policies: Api<ValidatingAdmissionPolicy> = Api::all(self.client.clone());
+        let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(self.client.clone());
+        let _ = bindings.delete(POLICY_NAME, &params).await;
+        let _ = policies.delete(POLICY_NAME, &params).await;
         let definitions: Api<CustomResourceDefinition> = Api::all(self.client.clone());
         for name in self.installed.take() {
             definitions.delete(&name, &params).await.with_context(|| format!("{name} is left"))?;

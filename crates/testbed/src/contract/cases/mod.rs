@@ -1,11 +1,13 @@
 //! The cases, by subject.
 
+mod admission;
 mod apply;
 mod apply_lists;
 mod builtin;
 mod collect;
 mod create;
 mod custom;
+mod define;
 mod delete;
 mod discover;
 mod list;
@@ -42,6 +44,8 @@ pub fn all() -> Vec<Case> {
         watch::cases(),
         collect::cases(),
         discover::cases(),
+        admission::cases(),
+        define::cases(),
     ];
     all.into_iter().flatten().collect()
 }

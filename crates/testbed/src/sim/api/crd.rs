@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 
 use super::call::Call;
 use super::clock::seconds;
-use super::kinds::{ResourceKey, from_definition};
-use super::state::{ObjectKey, State, finalizers, is_deleting, meta, set_metadata};
+use super::kinds::{Resource, ResourceKey, from_definition};
+use super::state::{ObjectKey, State, is_deleting, meta};
 use super::status::Failure;
 
-/// Keeps a definition until its objects are gone.
+/// Keeps a definition until its objects are gone: comes with the first delete.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-fn is_definition(key: &ObjectKey) -> bool {
+pub(crate) fn is_definition(key: &ObjectKey) -> bool {
     key.resource == ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions")
 }
 
@@ -21,14 +21,7 @@ fn is_definition(key: &ObjectKey) -> bool {
 pub(crate) fn prepare(state: &State, call: &Call, definition: &mut Value) -> Result<(), Failure> {
     let resource = from_definition(definition)
         .map_err(|causes| Failure::invalid(call.about_kind(meta(definition, "name")), causes))?;
-    let names = json!({
-        "plural": resource.key.plural,
-        "singular": resource.singular,
-        "kind": resource.kind,
-        "listKind": resource.list_kind,
-        "shortNames": resource.short_names,
-        "categories": resource.categories,
-    });
+    let names = accepted_names(&resource);
     if let Some(spec) = definition.pointer_mut("/spec").and_then(Value::as_object_mut) {
         spec.entry("conversion").or_insert_with(|| json!({"strategy": "None"}));
     }
@@ -38,25 +31,16 @@ pub(crate) fn prepare(state: &State, call: &Call, definition: &mut Value) -> Res
     if !stored.contains(&storage) {
         stored.push(storage);
     }
-    let condition = |kind: &str, reason: &str, message: &str| {
-        let previous = definition
-            .pointer("/status/conditions")
-            .and_then(Value::as_array)
-            .and_then(|list| list.iter().find(|condition| condition.get("type") == Some(&json!(kind))));
-        previous.cloned().unwrap_or_else(|| {
-            json!({"type": kind, "status": "True", "lastTransitionTime": seconds(state.now()),
-                "reason": reason, "message": message})
-        })
+    // A status that is there stays; a new definition gets one when its time comes.
+    let known = definition.pointer("/status/conditions").filter(|conditions| conditions.is_array()).cloned();
+    let (conditions, names) = match known {
+        Some(conditions) if is_established(definition) => (conditions, names),
+        Some(conditions) => {
+            (conditions, definition.pointer("/status/acceptedNames").cloned().unwrap_or_default())
+        }
+        None if state.agenda.establish_after.is_zero() => (conditions(state, true), names),
+        None => (Value::Null, json!({"plural": "", "kind": ""})),
     };
-    let conditions = vec![
-        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
-        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
-    ];
-    let mut pending = finalizers(definition);
-    if !is_deleting(definition) && !pending.iter().any(|name| name == CLEANUP) {
-        pending.push(CLEANUP.to_owned());
-        set_metadata(definition, "finalizers", Some(json!(pending)));
-    }
     if let Some(definition) = definition.as_object_mut() {
         definition.insert(
             "status".into(),
@@ -66,13 +50,72 @@ pub(crate) fn prepare(state: &State, call: &Call, definition: &mut Value) -> Res
     Ok(())
 }
 
-/// Serves what the stored definition under `key` says, if the key is one of a definition.
+fn accepted_names(resource: &Resource) -> Value {
+    json!({
+        "plural": resource.key.plural,
+        "singular": resource.singular,
+        "kind": resource.kind,
+        "listKind": resource.list_kind,
+        "shortNames": resource.short_names,
+        "categories": resource.categories,
+    })
+}
+
+/// The conditions of a definition whose names are accepted.
+fn conditions(state: &State, established: bool) -> Value {
+    let now = seconds(state.now());
+    let condition = |kind: &str, status: &str, reason: &str, message: &str| json!({"type": kind, "status": status, "lastTransitionTime": now, "reason": reason, "message": message});
+    let (status, reason) =
+        if established { ("True", "InitialNamesAccepted") } else { ("False", "Installing") };
+    json!([
+        condition("NamesAccepted", "True", "NoConflicts", "no conflicts found"),
+        condition("Established", status, reason, "the initial names have been accepted"),
+    ])
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    conditions.into_iter().any(|found| found["type"] == "Established" && found["status"] == "True")
+}
+
+/// The next step of a definition on its way to being served; true when there is none left.
+pub(crate) fn proceed(state: &mut State, key: &ObjectKey) -> bool {
+    let Some(stored) = state.get(key).filter(|stored| !is_deleting(stored) && !is_established(stored)) else {
+        return true;
+    };
+    let accepted = stored.pointer("/status/conditions").is_some_and(Value::is_array);
+    let conditions = conditions(state, accepted);
+    let Ok(resource) = from_definition(&stored) else { return true };
+    let mut definition = (*stored).clone();
+    if let Some(status) = definition.get_mut("status").and_then(Value::as_object_mut) {
+        status.insert("conditions".into(), conditions);
+        status.insert("acceptedNames".into(), accepted_names(&resource));
+    }
+    state.store(key, definition);
+    if accepted {
+        changed(state, key);
+    }
+    accepted
+}
+
+/// Serves a definition at once.
+pub(crate) fn establish(state: &mut State, name: &str) {
+    let resource = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
+    let key = ObjectKey { resource, namespace: String::new(), name: name.to_owned() };
+    while !proceed(state, &key) {}
+}
+
+/// Serves what the stored definition under `key` says, if the key is one of a definition that is established; else it
+/// is put on the list.
 pub(crate) fn changed(state: &mut State, key: &ObjectKey) {
     if !is_definition(key) {
         return;
     }
     if let Some(definition) = state.get(key) {
-        if let Ok(resource) = from_definition(&definition) {
+        if !is_established(&definition) {
+            let now = state.now();
+            state.agenda.establish(now, key);
+        } else if let Ok(resource) = from_definition(&definition) {
             state.registry.insert(resource.key.clone(), Arc::new(resource));
         }
     } else if let Some((plural, group)) = key.name.split_once('.') {

@@ -10,15 +10,20 @@
 //! the [`contract`](crate::contract) suite holds it to that. It keeps no wall clock, no randomness and no
 //! unordered maps: the same requests in the same order get the same answers, bytes included.
 //!
+//! What happens in its own time (definitions become established, small controllers act) waits on a list, see
+//! [`Api::run`]. Rules stand in for admission, see [`Api::deny`].
+//!
 //! Not there: admission webhooks, RBAC, CEL rules, quantities in canonical form, built-in validation beyond names,
-//! labels, owner references, immutability and types, addresses of Services, tokens, logs and exec. Nodes and
-//! workload controllers are not simulated: a Deployment makes no Pods.
+//! labels, owner references, immutability and types, addresses of Services, tokens, logs and exec. Nodes are
+//! not simulated and a Deployment makes no Pods; [`Api::run_workloads`] moves the status of Deployments and Jobs.
 
 #![allow(
     clippy::result_large_err,
     reason = "a refusal is made once per refused request, and it is the answer"
 )]
 
+mod admission;
+mod agenda;
 mod call;
 mod clock;
 mod crd;
@@ -36,6 +41,7 @@ mod state;
 mod status;
 mod verbs;
 mod watch;
+mod workloads;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -50,8 +56,10 @@ use serde_json::{Value, json};
 use tower::BoxError;
 
 pub use self::http::ResponseBody;
+pub use agenda::Next;
 pub use clock::TimeSource;
 pub use log::Write;
+pub use workloads::OUTCOME;
 
 use call::Call;
 use state::State;
@@ -142,14 +150,16 @@ impl Api {
         kube::Client::new(service, "default")
     }
 
-    /// Serves a custom kind. The definition is an object like others afterwards.
+    /// Serves a custom kind, at once. The definition is an object like others afterwards.
     pub fn install_crd(&self, definition: &CustomResourceDefinition) -> Result<(), Refused> {
         let mut object = serde_json::to_value(definition).unwrap_or_default();
         if let Some(fields) = object.as_object_mut() {
             fields.insert("apiVersion".into(), "apiextensions.k8s.io/v1".into());
             fields.insert("kind".into(), "CustomResourceDefinition".into());
         }
-        self.create("kube-apiserver", &object).map(drop)
+        self.create("kube-apiserver", &object)?;
+        crd::establish(&mut lock(&self.state), state::meta(&object, "name"));
+        Ok(())
     }
 
     /// Creates an object as `manager`.
@@ -167,6 +177,24 @@ impl Api {
         let state = lock(&self.state);
         let call = admin_call(&state, api_version, kind, namespace, name, "").ok()?;
         state.get(&call.key()).map(|object| call.resource.present(&object, &call.version.name))
+    }
+
+    /// One object by what its path says: group, version and plural. `None` also where the path is not served.
+    pub(crate) fn find(
+        &self,
+        (group, version, plural): (&str, &str, &str),
+        namespace: &str,
+        name: &str,
+    ) -> Option<Value> {
+        let state = lock(&self.state);
+        let resource = state.resource(group, plural)?;
+        resource.version(version)?;
+        let key = state::ObjectKey {
+            resource: resource.stored_as.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        };
+        state.get(&key).map(|object| resource.present(&object, version))
     }
 
     /// All objects, by group, resource, namespace and name.

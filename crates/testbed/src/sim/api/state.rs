@@ -7,6 +7,8 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
 
+use super::admission::Rule;
+use super::agenda::Agenda;
 use super::clock::TimeSource;
 use super::kinds::{Registry, Resource, ResourceKey, builtin_registry};
 use super::log::Write;
@@ -40,6 +42,8 @@ pub(crate) struct State {
     pub(crate) registry: Registry,
     pub(crate) objects: BTreeMap<ObjectKey, Arc<Value>>,
     pub(crate) writes: Vec<Write>,
+    pub(crate) agenda: Agenda,
+    pub(crate) rules: BTreeMap<String, Rule>,
     pub(crate) automatic_gc: bool,
     /// Whether something was committed since the last collection that the collector may care about.
     pub(crate) collectable: bool,
@@ -58,6 +62,8 @@ impl State {
             registry: builtin_registry(),
             objects: BTreeMap::new(),
             writes: Vec::new(),
+            agenda: Agenda::default(),
+            rules: BTreeMap::new(),
             automatic_gc: true,
             collectable: false,
             version: 1,
@@ -179,6 +185,10 @@ impl State {
             removed,
         });
         self.history.push(change.clone());
+        if !removed {
+            let now = self.now();
+            self.agenda.stored(now, key, &object);
+        }
         self.watchers.retain(|watcher| {
             if watcher.resource == key.resource {
                 watcher.sender.send(change.clone()).is_ok()

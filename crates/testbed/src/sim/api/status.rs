@@ -208,6 +208,19 @@ impl Failure {
         .about(about)
     }
 
+    /// A `ValidatingAdmissionPolicy`, bound under its own name, says no.
+    pub(crate) fn denied(about: About<'_>, policy: &str, why: &str, forbids: bool) -> Self {
+        let message =
+            format!("ValidatingAdmissionPolicy '{policy}' with binding '{policy}' denied request: {why}");
+        let mut failure = Self::forbidden(about, &message);
+        failure.causes = vec![Cause::new("", "", message)];
+        if !forbids {
+            failure.code = StatusCode::UNPROCESSABLE_ENTITY;
+            failure.reason = "Invalid";
+        }
+        failure
+    }
+
     /// A create in a namespace that is going away.
     pub(crate) fn namespace_terminating(about: About<'_>, namespace: &str) -> Self {
         let why =
@@ -276,7 +289,9 @@ impl Failure {
 
 fn cause_json(cause: &Cause) -> Value {
     let mut out = Map::new();
-    out.insert("reason".into(), cause.reason.into());
+    if !cause.reason.is_empty() {
+        out.insert("reason".into(), cause.reason.into());
+    }
     out.insert("message".into(), cause.message.clone().into());
     if !cause.field.is_empty() {
         out.insert("field".into(), cause.field.clone().into());

@@ -117,7 +117,9 @@ pub fn only_forward(world: &World, kind: &str, read: impl Fn(&Value) -> Option<i
     Ok(())
 }
 
-/// Leases are renewed for ever; nothing else is written when all is quiet.
+/// The hub's Leases are renewed for ever; nothing else is written when all is quiet.
 pub(crate) fn is_lease(write: &Write) -> bool {
-    write.call.resource == "leases" && write.call.verb != Verb::DeleteCollection
+    write.call.cluster.is_empty()
+        && write.call.resource == "leases"
+        && write.call.verb != Verb::DeleteCollection
 }

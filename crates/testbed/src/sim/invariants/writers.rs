@@ -41,6 +41,8 @@ pub struct Confines {
     namespaces: BTreeSet<String>,
     kinds: BTreeSet<String>,
     identities: BTreeSet<String>,
+    clusters: BTreeSet<String>,
+    judged: Option<String>,
 }
 
 impl Confines {
@@ -65,6 +67,21 @@ impl Confines {
         self
     }
 
+    /// Only on this cluster; an empty name stands for the hub.
+    #[must_use]
+    pub fn cluster(mut self, name: &str) -> Self {
+        self.clusters.insert(name.to_owned());
+        self
+    }
+
+    /// Judges writes to this cluster alone (an empty name stands for the hub): what an instance may do differs from one
+    /// to the other.
+    #[must_use]
+    pub fn judging(mut self, cluster: &str) -> Self {
+        self.judged = Some(cluster.to_owned());
+        self
+    }
+
     /// Only under this impersonated user; an empty name stands for the instance's own identity.
     #[must_use]
     pub fn identity(mut self, user: &str) -> Self {
@@ -73,7 +90,7 @@ impl Confines {
     }
 }
 
-/// No write outside the given field managers, namespaces, kinds and identities. A delete has no field manager.
+/// No write outside the given field managers, namespaces, kinds, identities and clusters. A delete has no field manager.
 ///
 /// # Errors
 /// Names the first write outside.
@@ -81,6 +98,10 @@ pub fn confined(world: &World, confines: &Confines) -> anyhow::Result<()> {
     let inside = |set: &BTreeSet<String>, value: &str| set.is_empty() || set.contains(value);
     for write in world.instance_writes() {
         let call = &write.call;
+        if confines.judged.as_ref().is_some_and(|judged| *judged != call.cluster) {
+            continue;
+        }
+        ensure!(inside(&confines.clusters, &call.cluster), "foreign cluster: {}", write.line());
         let managed = !matches!(call.verb, Verb::Delete | Verb::DeleteCollection);
         let line = || write.line();
         ensure!(!managed || inside(&confines.managers, &call.manager), "foreign field manager: {}", line());

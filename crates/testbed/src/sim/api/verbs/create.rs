@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::admission;
 use super::super::call::{Answer, Call};
 use super::super::clock::seconds;
 use super::super::crd;
@@ -54,6 +55,7 @@ pub(super) fn insert(state: &mut State, call: &Call, mut object: Value) -> Resul
     if call.resource.kind == "CustomResourceDefinition" && !call.resource.custom {
         crd::prepare(state, call, &mut object)?;
     }
+    admission::review(state, call, &shown)?;
     let key = call.key_of(&name);
     if state.get(&key).is_some() {
         return Err(Failure::already_exists(About { name: &name, ..call.about() }));

@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::call::{Answer, Call};
 use super::super::clock::seconds;
+use super::super::crd;
 use super::super::schema::Cause;
 use super::super::state::{ObjectKey, State, finalizers, is_deleting, meta, set_metadata};
 use super::super::status::{About, Failure, deleted};
@@ -106,6 +107,9 @@ fn delete_one(state: &mut State, call: &Call, key: &ObjectKey, options: &Options
     if !is_deleting(&object) {
         pending.retain(|name| !policy.contains(&name.as_str()));
         pending.extend(marker.map(str::to_owned));
+        if crd::is_definition(key) && !pending.iter().any(|name| name == crd::CLEANUP) {
+            pending.push(crd::CLEANUP.to_owned());
+        }
     }
     let is_namespace = call.resource.kind == "Namespace" && !call.resource.custom;
     if pending.is_empty() && !is_namespace {
@@ -158,5 +162,5 @@ fn check_preconditions(about: About<'_>, object: &Value, options: &Options) -> R
 /// Takes an object out of the store.
 pub(crate) fn remove_object(state: &mut State, key: &ObjectKey) {
     state.remove(key);
-    super::super::crd::changed(state, key);
+    crd::changed(state, key);
 }

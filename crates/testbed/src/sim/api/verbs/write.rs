@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::super::admission;
 use super::super::call::{Answer, Call};
 use super::super::crd;
 use super::super::kinds::Generation;
@@ -212,6 +213,7 @@ fn finish(state: &mut State, call: &Call, live: &Value, mut object: Value) -> Re
     {
         crd::prepare(state, call, &mut object)?;
     }
+    admission::review(state, call, &shown)?;
     let gone = is_deleting(live) && finalizers(&object).is_empty() && call.resource.kind != "Namespace";
     let key = call.key();
     let stored = call.resource.to_stored(object.clone());
