@@ -3,9 +3,9 @@
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 
-use crate::Cluster;
+use crate::{Application, Cluster};
 
 /// All kinds, in the order of their names.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    vec![Cluster::crd()]
+    vec![Application::crd(), Cluster::crd()]
 }

@@ -4,11 +4,14 @@
 //! `CustomResourceDefinition`s generated from them ([`crds::all`]). There is no logic and no client here; what a
 //! field means to a controller is written beside the field, and what the schema can refuse it refuses.
 
+pub mod application;
 pub mod cluster;
 pub mod condition;
 pub mod crds;
 pub mod duration;
+mod free;
 
+pub use application::{Application, ApplicationSpec, ApplicationStatus};
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus};
 
 /// API group of every kind.

@@ -1,0 +1,16 @@
+//! Schemas for fields that take any object, such as a chart's values.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// Any object.
+pub(crate) fn object(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true, "nullable": true })
+}
+
+/// A list of any objects.
+pub(crate) fn objects(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array", "maxItems": 256,
+        "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+    })
+}
