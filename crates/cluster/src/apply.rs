@@ -3,12 +3,13 @@
 //! Nothing here retries by itself except [`retrying`], and nothing writes the last-applied annotation: ownership is
 //! the API server's to keep. Errors say whether a repetition can help; see [`ApplyError::is_retryable`].
 
+mod endpoint;
 mod error;
 
 use std::{fmt::Debug, future::Future, time::Duration};
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{StatusCode, response::Parts};
 use http_body_util::BodyExt;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{
@@ -22,6 +23,7 @@ use kube::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
+pub use endpoint::{Endpoint, Tried};
 pub use error::{ApplyError, FieldConflict, FieldError};
 
 use error::Hidden;
@@ -100,31 +102,47 @@ where
     K: kube::Resource + Serialize + DeserializeOwned + Clone + Debug,
 {
     let name = object.name_any();
-    check_name(&name)?;
     let body = body(object)?;
-    let hidden = Hidden::of(&body);
     let client = api.clone().into_client();
-    let before = before(&client, api.resource_url(), &name, options).await?;
+    let applied = apply_at(&client, api.resource_url(), &name, &body, options).await?;
+    let object = serde_json::from_value(applied.object).map_err(|_| ApplyError::unreadable())?;
+    Ok(Applied { outcome: applied.outcome, object })
+}
 
+async fn apply_at(
+    client: &Client,
+    url: &str,
+    name: &str,
+    body: &Value,
+    options: &ApplyOptions,
+) -> Result<Applied<Value>, ApplyError> {
+    check_name(name)?;
+    let before = before(client, url, name, options).await?;
+    let (status, answer) = send(client, apply_request(url, name, body, options)?, &Hidden::of(body)).await?;
+    let object: Value = serde_json::from_slice(&answer).map_err(|_| ApplyError::unreadable())?;
+    let outcome = if status == StatusCode::CREATED {
+        Outcome::Created
+    } else if before.is_same(&object) {
+        Outcome::Unchanged
+    } else {
+        Outcome::Changed
+    };
+    Ok(Applied { outcome, object })
+}
+
+fn apply_request(
+    url: &str,
+    name: &str,
+    body: &Value,
+    options: &ApplyOptions,
+) -> Result<http::Request<Vec<u8>>, ApplyError> {
     let params = PatchParams {
         dry_run: options.dry_run,
         force: options.force,
         field_manager: Some(options.field_manager.clone()),
         field_validation: Some(ValidationDirective::Strict),
     };
-    let request =
-        Request::new(api.resource_url()).patch(&name, &params, &Patch::Apply(&body)).map_err(unbuilt)?;
-    let (status, answer) = send(&client, request, &hidden).await?;
-    let after: Value = serde_json::from_slice(&answer).map_err(|_| ApplyError::unreadable())?;
-    let outcome = if status == StatusCode::CREATED {
-        Outcome::Created
-    } else if before.is_same(&after) {
-        Outcome::Unchanged
-    } else {
-        Outcome::Changed
-    };
-    let object = serde_json::from_value(after).map_err(|_| ApplyError::unreadable())?;
-    Ok(Applied { outcome, object })
+    Request::new(url).patch(name, &params, &Patch::Apply(body)).map_err(unbuilt)
 }
 
 /// What the object was like, as far as needed to tell a change.
@@ -306,11 +324,20 @@ async fn send(
     request: http::Request<Vec<u8>>,
     hidden: &Hidden,
 ) -> Result<(StatusCode, Bytes), ApplyError> {
+    send_for_all(client, request, hidden).await.map(|(head, body)| (head.status, body))
+}
+
+/// The same, with the headers of the answer.
+async fn send_for_all(
+    client: &Client,
+    request: http::Request<Vec<u8>>,
+    hidden: &Hidden,
+) -> Result<(Parts, Bytes), ApplyError> {
     let response = client.send(request.map(Body::from)).await.map_err(ApplyError::unreachable)?;
     let (head, body) = response.into_parts();
     let body = body.collect().await.map_err(ApplyError::unreachable)?.to_bytes();
     if head.status.is_success() {
-        return Ok((head.status, body));
+        return Ok((head, body));
     }
     Err(ApplyError::from_answer(head.status, &head.headers, &body, hidden))
 }

@@ -58,6 +58,12 @@ impl Selection {
     }
 }
 
+/// Category of [`Event::Broken`] when the kind is not served.
+pub const ABSENT: &str = "absent";
+
+/// Category of [`Event::Broken`] when the kind may not be listed or watched.
+pub const FORBIDDEN: &str = "forbidden";
+
 /// What a watch saw.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event<K> {
@@ -270,6 +276,12 @@ fn explain(error: &watcher::Error) -> (&'static str, String) {
     match error {
         E::InitialListFailed(kube::Error::SerdeError(_)) | E::WatchFailed(kube::Error::SerdeError(_)) => {
             ("decode", "an object could not be decoded".to_owned())
+        }
+        // What is not served, and what is not for us, does not come back by trying again.
+        E::InitialListFailed(kube::Error::Api(status)) | E::WatchStartFailed(kube::Error::Api(status))
+            if matches!(status.code, 403 | 404) =>
+        {
+            (if status.code == 404 { ABSENT } else { FORBIDDEN }, status.message.clone())
         }
         E::InitialListFailed(error) => ("list", error.to_string()),
         E::WatchStartFailed(error) => ("start", error.to_string()),

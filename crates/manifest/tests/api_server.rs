@@ -6,6 +6,8 @@
 mod draw;
 #[path = "api_server/edits.rs"]
 mod edits;
+#[path = "api_server/owned.rs"]
+mod owned;
 #[path = "api_server/server.rs"]
 mod server;
 #[path = "api_server/shapes.rs"]

@@ -326,7 +326,7 @@ impl Hidden {
         self.0.is_empty()
     }
 
-    fn clean(&self, message: &str) -> String {
+    pub(super) fn clean(&self, message: &str) -> String {
         let cleaned = self
             .0
             .iter()

@@ -54,6 +54,8 @@ pub struct Connection {
     pub certificate_expires: Option<Timestamp>,
     /// Address of the API server.
     pub server: String,
+    /// Its credentials act as somebody else already: requests of this client cannot act as yet another.
+    pub impersonates: bool,
 }
 
 impl std::fmt::Debug for Connection {
@@ -200,10 +202,11 @@ pub(super) async fn connect(
     };
     adjust(&mut config);
     let server = config.cluster_url.to_string().trim_end_matches('/').to_owned();
+    let impersonates = config.auth_info.impersonate.is_some();
     let runs_program = target.as_ref().is_some_and(Target::runs_program);
     let client = build(config, *limits, metrics.cloned(), runs_program).await?;
     let certificate_expires = target.as_ref().and_then(Target::client_certificate_expires);
-    Ok(Connection { client, fingerprint, certificate_expires, server })
+    Ok(Connection { client, fingerprint, certificate_expires, server, impersonates })
 }
 
 fn in_cluster() -> Result<Config, ConnectError> {

@@ -78,13 +78,25 @@ pub struct Services {
 
 /// Wakes objects of a running controller from outside, for example from a webhook. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Waker(mpsc::Sender<Key>);
+pub struct Waker(mpsc::Sender<Call>);
+
+/// Who is woken.
+#[derive(Debug)]
+enum Call {
+    One(Key),
+    All,
+}
 
 impl Waker {
     /// Looks at the object soon. A wake that does not fit into the bounded channel is dropped and says so: the caller
     /// decides whether to wait.
     pub fn wake(&self, key: Key) -> bool {
-        self.0.try_send(key).is_ok()
+        self.0.try_send(Call::One(key)).is_ok()
+    }
+
+    /// Looks at every object soon, for example because something changed that each of them may depend on.
+    pub fn wake_all(&self) -> bool {
+        self.0.try_send(Call::All).is_ok()
     }
 }
 
@@ -94,7 +106,7 @@ pub struct Drive<C: Controller> {
     options: Options,
     related: SelectAll<BoxStream<'static, Seen>>,
     related_count: usize,
-    wakes: (mpsc::Sender<Key>, mpsc::Receiver<Key>),
+    wakes: (mpsc::Sender<Call>, mpsc::Receiver<Call>),
     warm: watch::Sender<bool>,
 }
 
@@ -169,7 +181,7 @@ impl<C: Controller> Running<C> {
     async fn drive(
         &mut self,
         mut related: SelectAll<BoxStream<'static, Seen>>,
-        mut wakes: mpsc::Receiver<Key>,
+        mut wakes: mpsc::Receiver<Call>,
         mut held: watch::Receiver<Held>,
         stop: CancellationToken,
     ) {
@@ -196,7 +208,10 @@ impl<C: Controller> Running<C> {
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.finish(done),
                 Some(event) = events.next() => self.see(event),
                 Some(seen) = related.next(), if !related.is_empty() => self.see_related(seen),
-                Some(key) = wakes.recv() => self.wake(&key),
+                Some(call) = wakes.recv() => match call {
+                    Call::One(key) => self.wake(&key),
+                    Call::All => self.wake_all(),
+                },
                 () = timer => {}
             }
         }
@@ -296,6 +311,13 @@ impl<C: Controller> Running<C> {
     fn wake(&mut self, key: &Key) {
         if self.store.has(key) {
             self.queue.wake(key, Instant::now());
+        }
+    }
+
+    fn wake_all(&mut self) {
+        let now = Instant::now();
+        for key in self.store.keys() {
+            self.queue.wake(key, now);
         }
     }
 

@@ -149,7 +149,7 @@ pub(super) fn keys_of_all(schema: &Schema, items: &[Value], keys: &[String], sha
 }
 
 /// The key of an item, defaults included.
-fn key(schema: &Schema, item: &Value, keys: &[String], shape: &Shape) -> Option<Key> {
+pub(super) fn key(schema: &Schema, item: &Value, keys: &[String], shape: &Shape) -> Option<Key> {
     let fields = item.as_object()?;
     let mut found = Vec::with_capacity(keys.len());
     for name in keys {

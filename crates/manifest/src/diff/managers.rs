@@ -118,7 +118,8 @@ pub(super) fn field<'a>(node: Node<'a>, name: &str) -> Option<Node<'a>> {
     node.get(&key)?.as_object()
 }
 
-fn child<'a>(node: Node<'a>, step: &Step) -> Option<Node<'a>> {
+/// The node of a step.
+pub(super) fn child<'a>(node: Node<'a>, step: &Step) -> Option<Node<'a>> {
     // The server spells keys in one way, mostly ours; only where there are few is each one read for what it means.
     const FEW: usize = 64;
     let spelled = match step {

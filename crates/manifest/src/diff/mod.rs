@@ -17,10 +17,12 @@
 //! be the same: read the live one in the version of the wanted one.
 
 mod atomic;
+mod comparable;
 mod compare;
 mod keys;
 mod list;
 mod managers;
+mod owned;
 mod path;
 mod quantity;
 mod scalar;
@@ -33,6 +35,8 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
+pub use comparable::comparable;
+pub use owned::{owned, owned_digest};
 pub use path::{FieldPath, Step};
 pub use secret::fold_string_data;
 pub use value::FieldValue;

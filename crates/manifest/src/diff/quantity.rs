@@ -11,7 +11,7 @@ pub(super) fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// What a quantity amounts to, in billionths; `None` for anything else, and for what is beyond all bounds.
-fn nano(value: &Value) -> Option<i128> {
+pub(super) fn nano(value: &Value) -> Option<i128> {
     match value {
         Value::String(text) => parse(text),
         Value::Number(number) => parse(&number.to_string()),

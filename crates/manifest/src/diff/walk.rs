@@ -48,7 +48,7 @@ fn normal(wanted: &Value) -> Cow<'_, Value> {
 }
 
 /// Our field set of a Secret, where `stringData` is `data`.
-fn normal_set(ours: Node<'_>, is_secret: bool) -> Cow<'_, Map<String, Value>> {
+pub(super) fn normal_set(ours: Node<'_>, is_secret: bool) -> Cow<'_, Map<String, Value>> {
     let Some(Value::Object(texts)) = ours.get("f:stringData").filter(|_| is_secret) else {
         return Cow::Borrowed(ours);
     };
