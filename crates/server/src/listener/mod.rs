@@ -91,6 +91,21 @@ impl Limits {
         }
     }
 
+    /// For hooks that Git servers call, perhaps over the internet: small bodies, little patience.
+    ///
+    /// Git servers themselves give up after 10 s or sooner.
+    pub fn hooks(max_body_bytes: usize) -> Self {
+        Self {
+            max_connections: 512,
+            idle_timeout: Duration::from_secs(30),
+            header_timeout: Duration::from_secs(5),
+            request_timeout: Duration::from_secs(10),
+            write_timeout: Duration::from_secs(10),
+            max_body_bytes,
+            ..Self::probes()
+        }
+    }
+
     /// For webhooks that kube-apiserver calls.
     ///
     /// An API object may be 3 MiB in a request, and an `AdmissionReview` can carry it twice (the object and the
