@@ -8,7 +8,7 @@
 
 mod controller;
 mod metrics;
-mod observe;
+pub(crate) mod observe;
 pub mod plan;
 
 pub use controller::{ClusterController, Error, Settings};

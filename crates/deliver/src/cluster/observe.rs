@@ -1,6 +1,6 @@
 //! Finds the kubeconfig of a cluster, connects and probes. All reads are here.
 
-use std::{collections::BTreeSet, future::Future, time::Duration};
+use std::{collections::BTreeSet, future::Future, sync::Arc, time::Duration};
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client};
@@ -93,6 +93,26 @@ pub trait Prober: Send + Sync + 'static {
     fn disconnect(&self, name: &str);
 }
 
+impl<P: Prober> Prober for Arc<P> {
+    fn probe(
+        &self,
+        name: &str,
+        credentials: &Credentials,
+        limits: &Limits,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Reached, Trouble>> + Send {
+        P::probe(self, name, credentials, limits, timeout)
+    }
+
+    fn own(&self) -> Credentials {
+        P::own(self)
+    }
+
+    fn disconnect(&self, name: &str) {
+        P::disconnect(self, name);
+    }
+}
+
 /// The real network: clients are kept and made anew when their credentials change.
 #[derive(Debug)]
 pub struct Network {
@@ -145,7 +165,7 @@ impl Prober for Network {
 ///
 /// A Secret that is not there, not whole or not ours to read is a [`Trouble`]; a hub that does not answer is an
 /// error, because nothing can be said about the cluster then.
-pub(super) async fn credentials(
+pub(crate) async fn credentials(
     hub: &Client,
     spec: &ClusterSpec,
     home: &str,
@@ -211,7 +231,7 @@ fn key_of(secret: &Secret, namespace: &str, reference: &SecretKeyRef) -> Result<
 }
 
 /// How hard the cluster may be used.
-pub(super) fn limits(spec: &ClusterSpec) -> Limits {
+pub(crate) fn limits(spec: &ClusterSpec) -> Limits {
     let qps = spec.qps.unwrap_or(DEFAULT_QPS);
     let burst = spec.burst.unwrap_or(qps.saturating_mul(2));
     Limits { qps: f32::from(u16::try_from(qps).unwrap_or(u16::MAX)), burst, ..Limits::default() }

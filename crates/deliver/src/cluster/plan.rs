@@ -16,6 +16,7 @@ use windlass_cluster::{
 };
 
 use super::observe::{Reached, Trouble};
+use crate::trouble::sentence;
 
 /// Time between two probes of a reachable cluster if the spec says nothing.
 pub const DEFAULT_INTERVAL: StdDuration = StdDuration::from_secs(30);
@@ -204,15 +205,6 @@ fn notes(old: &ClusterStatus, new: &ClusterStatus) -> Vec<Note> {
 
 fn is_suspended(status: &ClusterStatus) -> bool {
     condition::get(&status.conditions, READY).is_some_and(|ready| ready.reason == "Suspended")
-}
-
-/// First letter large, a full stop at the end.
-fn sentence(text: &str) -> String {
-    let text = text.trim();
-    let mut letters = text.chars();
-    let Some(first) = letters.next() else { return String::new() };
-    let end = if text.ends_with(['.', '!', '?']) { "" } else { "." };
-    format!("{}{}{end}", first.to_uppercase(), letters.as_str())
 }
 
 #[cfg(test)]

@@ -1,0 +1,328 @@
+//! The `Application` kind as the loop sees it.
+
+use std::{
+    borrow::Cow,
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use kube::{
+    Api, Client,
+    api::{DynamicObject, PostParams},
+    core::{ApiResource, GroupVersionKind},
+};
+use windlass_api::{
+    Application, ApplicationStatus, GROUP, VERSION,
+    application::{FINALIZER, progressive::Progressive},
+    condition::{self, READY, Truth},
+};
+use windlass_cluster::{
+    clock::Clock,
+    drive::{Controller, Failure, Key, Plan, Reference},
+};
+use windlass_manifest::health::Status;
+
+use super::{
+    ledger::Ledger,
+    metrics::ApplicationMetrics,
+    observe,
+    observed::{Action, Batch, Observed, PartKind, Target},
+    plan, waves,
+};
+use crate::{
+    fleet::{self, Connector, Done, Fleet, Link, Memory, Preparations, Work},
+    origin::Origin,
+    tracking::MANAGER,
+    trouble::Trouble,
+};
+
+/// How long a round waits for the list of Clusters after a start.
+const WARM_UP: Duration = Duration::from_secs(15);
+
+/// What the operator decided at start.
+#[derive(Clone, Debug, Default)]
+pub struct Settings {
+    /// The account that Applications without one are applied as; the controller's own rights if `None`.
+    pub default_service_account: Option<String>,
+    /// `dependsOn` may name Applications of other namespaces.
+    pub cross_namespace_dependencies: bool,
+}
+
+/// Why nothing can be decided.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The list of Clusters is not there yet.
+    #[error("the list of Clusters was not read yet")]
+    Warming,
+    /// Another Application could not be read.
+    #[error("Application {key} could not be read")]
+    Dependency {
+        /// Its name.
+        key: Key,
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+    /// An `AnalysisRun` could not be read or made.
+    #[error("AnalysisRun {name} could not be read or made")]
+    Analysis {
+        /// Its name.
+        name: String,
+        /// The cause.
+        source: Box<kube::Error>,
+    },
+}
+
+impl Failure for Error {
+    fn category(&self) -> &'static str {
+        match self {
+            Self::Warming => "warming",
+            Self::Dependency { .. } => "dependency",
+            Self::Analysis { .. } => "analysis",
+        }
+    }
+}
+
+/// Delivers Applications.
+pub struct ApplicationController<O, C> {
+    pub(super) hub: Client,
+    pub(super) origin: Arc<O>,
+    pub(super) fleet: Arc<Fleet<C>>,
+    pub(super) settings: Settings,
+    pub(super) clock: Clock,
+    pub(super) ledger: Ledger,
+    memories: Mutex<BTreeMap<String, Arc<Memory>>>,
+    pub(super) preparations: Preparations,
+    metrics: ApplicationMetrics,
+}
+
+impl<O: Origin, C: Connector> ApplicationController<O, C> {
+    /// A controller for the Applications of this hub.
+    pub fn new(
+        hub: Client,
+        origin: Arc<O>,
+        fleet: Arc<Fleet<C>>,
+        settings: Settings,
+        clock: Clock,
+        metrics: ApplicationMetrics,
+    ) -> Self {
+        Self {
+            hub,
+            origin,
+            fleet,
+            settings,
+            clock,
+            ledger: Ledger::default(),
+            memories: Mutex::default(),
+            preparations: Preparations::default(),
+            metrics,
+        }
+    }
+
+    /// What was found out about a cluster before.
+    pub(super) fn memory(&self, cluster: &str) -> Arc<Memory> {
+        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        memories.entry(cluster.to_owned()).or_default().clone()
+    }
+
+    async fn work(&self, app: &Key, batch: &Batch) {
+        let done = match self.fleet.link(&batch.cluster) {
+            Ok(link) => fleet::carry_out(&link, app, batch.as_user.as_deref(), &batch.steps, || Ok(())).await,
+            Err(trouble) => undone(batch, &trouble),
+        };
+        self.metrics.worked(&done);
+        if let Some(trouble) = done
+            .iter()
+            .filter_map(|done| done.result.as_ref().err())
+            .find(|trouble| fleet::is_unreachable(trouble))
+        {
+            self.fleet.suspect(&batch.cluster, trouble);
+        }
+        self.ledger.record(app, batch, &done, self.clock.now());
+    }
+
+    /// Connection secrets that the infrastructure on a cluster has not written yet.
+    pub(super) async fn missing_secrets(
+        &self,
+        observed: &Observed,
+        link: &Link,
+        target: &Target,
+    ) -> Result<Vec<String>, Trouble> {
+        let Some(infrastructure) = &observed.spec.infrastructure else { return Ok(Vec::new()) };
+        let mut wanted: Vec<(String, String)> = infrastructure
+            .connection_secrets
+            .iter()
+            .map(|one| (one.namespace.clone(), one.name.clone()))
+            .collect();
+        let parts = target.parts.iter().filter(|part| part.kind == PartKind::Infrastructure);
+        for found in parts.flat_map(|part| &part.found) {
+            // Until they are ready there is no use in asking.
+            let ready = found.live.as_ref().is_some_and(|live| live.health.status == Status::Healthy);
+            let reference = &found.wanted.object()["spec"]["writeConnectionSecretToRef"];
+            if let (true, Some(name)) = (ready, reference["name"].as_str()) {
+                let namespace = reference["namespace"].as_str().unwrap_or(&found.wanted.id().namespace);
+                wanted.push((namespace.to_owned(), name.to_owned()));
+            }
+        }
+        let mut missing = Vec::new();
+        for (namespace, name) in wanted {
+            if !fleet::secret_exists(link, &namespace, &name).await? {
+                missing.push(format!("{namespace}/{name}"));
+            }
+        }
+        Ok(missing)
+    }
+
+    fn runs(&self, namespace: &str) -> Api<DynamicObject> {
+        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, "AnalysisRun"));
+        Api::namespaced_with(self.hub.clone(), namespace, &kind)
+    }
+
+    /// How the analyses between waves stand.
+    pub(super) async fn analyses(
+        &self,
+        app: &Key,
+        progressive: &Progressive,
+        revision: &waves::Revision,
+    ) -> Result<Vec<waves::AnalysisState>, Error> {
+        let mut all = Vec::new();
+        let api = self.runs(app.namespace.as_deref().unwrap_or_default());
+        for (wave, _) in progressive.waves.iter().enumerate().filter(|(_, wave)| wave.analysis.is_some()) {
+            let name = waves::analysis_name(&app.name, wave, &revision.digest);
+            let run = match api.get_opt(&name).await {
+                Ok(Some(run)) => run,
+                Ok(None) => continue,
+                Err(kube::Error::Api(status)) if status.code == 404 => continue,
+                Err(source) => return Err(Error::Analysis { name, source: Box::new(source) }),
+            };
+            let phase = match run.data["status"]["phase"].as_str() {
+                Some("Successful") => waves::AnalysisPhase::Successful,
+                Some("Failed" | "Error") => waves::AnalysisPhase::Failed,
+                Some("Inconclusive") => waves::AnalysisPhase::Inconclusive,
+                _ => waves::AnalysisPhase::Running,
+            };
+            let message = run.data["status"]["message"].as_str().map(str::to_owned);
+            all.push(waves::AnalysisState { wave, name, phase, message });
+        }
+        Ok(all)
+    }
+
+    async fn analyse(&self, namespace: &str, run: &serde_json::Value) -> Result<(), Error> {
+        let name = run["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let failed = |source| Error::Analysis { name: name.clone(), source: Box::new(source) };
+        let object: DynamicObject =
+            serde_json::from_value(run.clone()).map_err(|error| failed(kube::Error::SerdeError(error)))?;
+        let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
+        match self.runs(namespace).create(&params, &object).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(failed(error)),
+        }
+    }
+}
+
+/// Nothing of a batch could be done.
+fn undone(batch: &Batch, trouble: &Trouble) -> Vec<Done> {
+    let failed = |work: &Work| Done { object: work.object(), result: Err(trouble.clone()) };
+    batch.steps.iter().flatten().map(failed).collect()
+}
+
+impl<O: Origin, C: Connector> Controller for ApplicationController<O, C> {
+    type Object = Application;
+    type Status = ApplicationStatus;
+    type Observed = Observed;
+    type Action = Action;
+    type Error = Error;
+
+    fn name(&self) -> &'static str {
+        "application"
+    }
+
+    fn manager(&self) -> &'static str {
+        "windlass-application"
+    }
+
+    fn finalizer(&self) -> Option<&'static str> {
+        Some(FINALIZER)
+    }
+
+    fn status<'a>(&self, object: &'a Application) -> Option<&'a ApplicationStatus> {
+        object.status.as_ref()
+    }
+
+    fn reads(&self, object: &Application) -> Vec<Reference> {
+        let namespace = object.metadata.namespace.as_deref().unwrap_or_default();
+        let source = &object.spec.source;
+        let secrets = source.secret_ref.iter().chain(source.decryption.iter().map(|one| &one.secret_ref));
+        let secrets = secrets.map(|secret| Reference::secret(namespace, &secret.name));
+        let others = object.spec.depends_on.iter().map(|other| Reference {
+            group: Cow::Borrowed(GROUP),
+            kind: Cow::Borrowed("Application"),
+            namespace: Some(other.namespace.clone().unwrap_or_else(|| namespace.to_owned())),
+            name: other.name.clone(),
+        });
+        secrets.chain(others).collect()
+    }
+
+    async fn observe(&self, object: Arc<Application>) -> Result<Observed, Error> {
+        if !observe::is_warm(&self.fleet) {
+            let mut warm = self.fleet.warm();
+            let waited = tokio::time::timeout(WARM_UP, warm.wait_for(|warm| *warm)).await;
+            if !matches!(waited, Ok(Ok(_))) {
+                return Err(Error::Warming);
+            }
+        }
+        self.facts(&object).await
+    }
+
+    fn plan(&self, observed: &Observed, now: Timestamp) -> Plan<Action, ApplicationStatus> {
+        let plan = plan::plan(observed, now);
+        if let Some(status) = &plan.status {
+            self.metrics.observe(&observed.key, status);
+        }
+        plan
+    }
+
+    async fn act(&self, action: &Action) -> Result<(), Error> {
+        match action {
+            Action::Work { app, batches } => {
+                join_all(batches.iter().map(|batch| self.work(app, batch))).await;
+                Ok(())
+            }
+            Action::Analyse { namespace, run } => self.analyse(namespace, run).await,
+        }
+    }
+
+    fn stalled(&self, object: &Application, error: &Error, now: Timestamp) -> Option<ApplicationStatus> {
+        if matches!(error, Error::Warming) {
+            return None;
+        }
+        let mut status = object.status.clone().unwrap_or_default();
+        let generation = object.metadata.generation;
+        status.observed_generation = generation;
+        let message = format!("{error}. The controller tries again by itself.");
+        condition::set(
+            &mut status.conditions,
+            READY,
+            Truth::Unknown,
+            "NotObserved",
+            &message,
+            generation,
+            now,
+        );
+        Some(status)
+    }
+
+    fn gone(&self, key: &Key) {
+        self.origin.forget(key);
+        self.fleet.forget(key);
+        self.preparations.forget(key);
+        for memory in self.memories.lock().unwrap_or_else(PoisonError::into_inner).values() {
+            memory.forget(key);
+        }
+        self.ledger.forget(key);
+        self.metrics.forget(key);
+    }
+}

@@ -1,0 +1,25 @@
+//! The `Application` controller: what is committed runs, everywhere it should.
+//!
+//! ```text
+//!  repository ─┐                                            ┌─► status, Events, metrics
+//!  clusters ───┼─► observe (facts) ─► plan (pure) ─► act ───┤
+//!  people ─────┘                                            └─► batches of work, clusters side by side
+//! ```
+
+pub mod budget;
+pub mod contest;
+mod controller;
+pub mod depends;
+pub mod history;
+mod ledger;
+mod metrics;
+mod observe;
+pub mod observed;
+pub mod plan;
+pub mod program;
+pub mod selector;
+pub mod waves;
+pub mod windows;
+
+pub use controller::{ApplicationController, Error, Settings};
+pub use metrics::ApplicationMetrics;

@@ -1,0 +1,620 @@
+//! Gathers the facts about an `Application`. All reads are here.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::future::join_all;
+use jiff::Timestamp;
+use kube::{Api, ResourceExt};
+use sha2::{Digest as _, Sha256};
+use windlass_api::{
+    Application, ApplicationSpec, ApplicationStatus,
+    application::{
+        APPROVE_ANNOTATION, Destination, PIN_ANNOTATION, SYNC_ANNOTATION,
+        status::{ClusterLine, DeploymentResult, Pin},
+        sync::Drift,
+    },
+    condition,
+};
+use windlass_cluster::drive::Key;
+
+use super::{
+    controller::{ApplicationController, Error},
+    depends, history,
+    ledger::Book,
+    observed::{Desired, Observed, Part, PartKind, Requests, SourceFacts, Target, Want},
+    plan::inventory,
+    program, selector, waves,
+};
+use crate::{
+    fleet::{self, Connector, Fleet, Judge, Member, Prepare, Survey, Surveyed},
+    object::{ObjectId, Sealed},
+    origin::{Follow, Origin, Seen, Sighting, Wanted},
+    render::Rendered,
+    trouble::Trouble,
+};
+
+/// How often a repository is asked for news, if the spec says nothing.
+const INTERVAL: Duration = Duration::from_secs(30);
+
+/// Applications that are followed from one to the next.
+const MOST_DEPENDENCIES: usize = 256;
+
+/// What a revision renders to, with its infrastructure.
+#[derive(Clone)]
+struct Rendering {
+    main: Arc<Rendered>,
+    infrastructure: Option<Arc<Rendered>>,
+    digest: String,
+}
+
+impl Rendering {
+    fn is_empty(&self) -> bool {
+        self.main.objects.is_empty()
+            && self.infrastructure.as_ref().is_none_or(|infrastructure| infrastructure.objects.is_empty())
+    }
+}
+
+/// A cluster that is meant, with what the spec says of it.
+struct Meant<'a> {
+    member: Member,
+    destination: Option<&'a Destination>,
+    /// Whose namespace and bounds hold there: a cluster that gets nothing but infrastructure has those of the first
+    /// destination.
+    bounds: Option<&'a Destination>,
+    /// It gets the infrastructure.
+    infrastructure: bool,
+    leaving: bool,
+}
+
+impl<O: Origin, C: Connector> ApplicationController<O, C> {
+    pub(super) async fn facts(&self, app: &Application) -> Result<Observed, Error> {
+        let key = Key::of(app);
+        let mut observed = self.outline(app, &key);
+        let members = self.fleet.members();
+        if observed.deleting || observed.spec.suspend {
+            self.origin.forget(&key);
+            if observed.deleting {
+                self.leave_everything(&mut observed, &members).await;
+            }
+            return Ok(observed);
+        }
+        if let Err(trouble) = self.fleet.judge_by(&key, &observed.spec.health) {
+            observed.invalid.push(trouble);
+        }
+        let meant = match meant(&app.spec, &observed.status, &members) {
+            Ok(meant) => meant,
+            Err(trouble) => {
+                observed.invalid.push(trouble);
+                return Ok(observed);
+            }
+        };
+        if !observed.invalid.is_empty() {
+            return Ok(observed);
+        }
+        let known = inventory::by_cluster(&observed.status.inventory);
+        observed.lost =
+            known.keys().filter(|name| !meant.iter().any(|one| one.member.name == **name)).cloned().collect();
+        observed.source = self.source(&observed).await;
+        if observed.waits_for_fetch() {
+            return Ok(observed);
+        }
+        let version = meant.iter().find_map(|one| one.member.version.clone());
+        let rendering = self.desired(app, &mut observed, version.as_deref()).await;
+        self.roll_out(&mut observed, &meant).await?;
+        let look = |one| self.target(&observed, one, rendering.as_ref(), &known, version.as_deref());
+        let targets = join_all(meant.iter().map(look)).await;
+        observed.targets = targets;
+        observed.blocked = self.blocked(app, &observed).await?;
+        Ok(observed)
+    }
+
+    /// What the object itself says.
+    fn outline(&self, app: &Application, key: &Key) -> Observed {
+        let annotation = |name: &str| app.annotations().get(name).cloned();
+        let sync = &app.spec.sync;
+        Observed {
+            key: key.clone(),
+            generation: app.metadata.generation,
+            account: sync
+                .service_account_name
+                .clone()
+                .or_else(|| self.settings.default_service_account.clone()),
+            spec: app.spec.clone(),
+            status: app.status.clone().unwrap_or_default(),
+            requests: Requests { sync: annotation(SYNC_ANNOTATION), approve: annotation(APPROVE_ANNOTATION) },
+            deleting: app.metadata.deletion_timestamp.is_some(),
+            invalid: Vec::new(),
+            source: SourceFacts::NotLooked,
+            desired: None,
+            blocked: None,
+            targets: Vec::new(),
+            lost: Vec::new(),
+            rollout: None,
+            analyses: Vec::new(),
+            reverts: self.ledger.book(key).reverts,
+        }
+    }
+
+    async fn source(&self, observed: &Observed) -> SourceFacts {
+        let follow = Follow {
+            app: observed.key.clone(),
+            source: observed.spec.source.clone(),
+            interval: observed.spec.sync.interval.map_or(INTERVAL, Into::into),
+        };
+        match self.origin.look(&follow).await {
+            Sighting::NotYet => SourceFacts::NotYet,
+            Sighting::Trouble(trouble) => SourceFacts::Trouble(trouble),
+            Sighting::Found(seen) => match behind(&observed.status, &seen) {
+                Some(trouble) => SourceFacts::Trouble(trouble.clone()),
+                None => SourceFacts::Seen(seen),
+            },
+        }
+    }
+
+    /// The revision that should run, rendered.
+    async fn desired(
+        &self,
+        app: &Application,
+        observed: &mut Observed,
+        version: Option<&str>,
+    ) -> Option<Rendering> {
+        let SourceFacts::Seen(seen) = &observed.source else { return None };
+        let pin = match Self::pin(app, observed, seen) {
+            Ok(pin) => pin,
+            Err(trouble) => {
+                observed.invalid.push(trouble);
+                return None;
+            }
+        };
+        let commit = pin.as_ref().and_then(|pin| pin.to.clone()).unwrap_or_else(|| seen.commit.clone());
+        let change_id = (commit == seen.commit).then(|| seen.change_id.clone()).flatten();
+        let rendered = self.rendering(observed, &commit, version).await;
+        let (digest, empty, rendering) = match rendered {
+            Ok(rendering) => (Ok(rendering.digest.clone()), rendering.is_empty(), Some(rendering)),
+            Err(trouble) => (Err(trouble), false, None),
+        };
+        observed.desired = Some(Desired { commit, change_id, pin, digest, empty });
+        rendering.filter(|_| !empty)
+    }
+
+    fn pin(app: &Application, observed: &Observed, seen: &Seen) -> Result<Option<Pin>, Trouble> {
+        history::pin_in_force(
+            app.annotations().get(PIN_ANNOTATION).map(String::as_str),
+            observed.status.pin.as_ref(),
+            &seen.commit,
+            seen.before.as_deref(),
+            &observed.status.history,
+        )
+    }
+
+    async fn rendering(
+        &self,
+        observed: &Observed,
+        commit: &str,
+        kube_version: Option<&str>,
+    ) -> Result<Rendering, Trouble> {
+        let wanted = |path| Wanted {
+            app: &observed.key,
+            source: &observed.spec.source,
+            commit,
+            path,
+            namespace: observed.spec.destinations.first().and_then(|first| first.namespace.as_deref()),
+            kube_version,
+        };
+        let main = self.origin.render(wanted(None)).await?;
+        let infrastructure = match &observed.spec.infrastructure {
+            Some(infrastructure) => Some(self.origin.render(wanted(Some(&infrastructure.path))).await?),
+            None => None,
+        };
+        let digest = digest(&observed.spec, &main, infrastructure.as_deref());
+        Ok(Rendering { main, infrastructure, digest })
+    }
+
+    /// Which cluster gets what, wave by wave.
+    async fn roll_out(&self, observed: &mut Observed, meant: &[Meant<'_>]) -> Result<(), Error> {
+        let Some(progressive) = &observed.spec.progressive else { return Ok(()) };
+        let Some(desired) =
+            observed.desired.as_ref().filter(|desired| desired.pin.is_none() && !desired.empty)
+        else {
+            return Ok(());
+        };
+        let Ok(digest) = &desired.digest else { return Ok(()) };
+        let now = self.clock.now();
+        let proven = observed.status.history.iter().any(|known| {
+            known.result == DeploymentResult::Succeeded && known.digest.as_ref() == Some(digest)
+        });
+        let revision = waves::Revision { commit: desired.commit.clone(), digest: digest.clone(), proven };
+        let clusters: Vec<waves::ClusterState> = meant
+            .iter()
+            .filter(|one| !one.leaving && one.destination.is_some())
+            .map(|one| cluster_state(observed, one, now))
+            .collect();
+        let analyses = self.analyses(&observed.key, progressive, &revision).await?;
+        match waves::assign(progressive, &revision, &clusters, &analyses, now) {
+            Ok(assignment) => observed.rollout = Some(assignment),
+            Err(trouble) => observed.invalid.push(trouble),
+        }
+        observed.analyses = analyses;
+        Ok(())
+    }
+
+    /// One cluster: what is wanted there and what is there.
+    async fn target(
+        &self,
+        observed: &Observed,
+        meant: &Meant<'_>,
+        rendering: Option<&Rendering>,
+        known: &BTreeMap<String, BTreeSet<ObjectId>>,
+        version: Option<&str>,
+    ) -> Target {
+        let name = &meant.member.name;
+        let line = observed.status.clusters.iter().find(|line| line.name == *name);
+        let book = self.ledger.book(&observed.key);
+        let want = if meant.leaving { Want::Nothing } else { want(observed, meant, line, rendering) };
+        let mut target = blank(meant, want, &book);
+        if meant.member.trouble.is_some() || (target.want == Want::Nothing && !meant.leaving) {
+            return target;
+        }
+        let held: Vec<ObjectId> = known.get(name).into_iter().flatten().cloned().collect();
+        let old;
+        let rendering = match (target.want.clone(), rendering) {
+            (Want::New { .. }, Some(rendering)) => Some(rendering),
+            (Want::Keep { commit, .. }, _) => match self.rendering(observed, &commit, version).await {
+                Ok(rendering) if !rendering.is_empty() => {
+                    old = rendering;
+                    Some(&old)
+                }
+                Ok(_) => return unseen(target, &nothing_to_keep(&commit)),
+                Err(trouble) => return unseen(target, &trouble),
+            },
+            _ => None,
+        };
+        match self.fill(observed, meant, rendering, &held, &mut target).await {
+            Ok(()) => {
+                self.ledger.found(&observed.key, name, target.found(), self.clock.now());
+                target
+            }
+            Err(trouble) => {
+                if !trouble.waits_for_change {
+                    self.fleet.suspect(name, &trouble);
+                }
+                unseen(target, &trouble)
+            }
+        }
+    }
+
+    /// Prepares and surveys.
+    async fn fill(
+        &self,
+        observed: &Observed,
+        meant: &Meant<'_>,
+        rendering: Option<&Rendering>,
+        held: &[ObjectId],
+        target: &mut Target,
+    ) -> Result<(), Trouble> {
+        let link = self.fleet.link(&meant.member.name)?;
+        let mut parts: Vec<(PartKind, Vec<Sealed>)> = Vec::new();
+        if let Some(rendering) = rendering {
+            let default = Destination::default();
+            let destination = meant.bounds.unwrap_or(&default);
+            let how = Prepare {
+                app: &observed.key,
+                namespace: &target.namespace.clone(),
+                allowed_namespaces: &destination.allowed_namespaces,
+                allow_cluster_scoped: destination.allow_cluster_scoped,
+            };
+            let infrastructure = rendering.infrastructure.as_ref().filter(|_| meant.infrastructure);
+            let main = Some(&rendering.main).filter(|_| meant.destination.is_some());
+            let all = infrastructure
+                .map(|rendered| (PartKind::Infrastructure, rendered))
+                .into_iter()
+                .chain(main.map(|rendered| (PartKind::Main, rendered)));
+            for (kind, rendered) in all {
+                let prepared = self.preparations.prepare(&link, rendered, &how).await?;
+                target.problems.extend(prepared.problems.iter().cloned());
+                parts.push((kind, prepared.objects.clone()));
+            }
+        }
+        if !target.problems.is_empty() {
+            return Ok(());
+        }
+        let wanted: Vec<Sealed> = parts.iter().flat_map(|(_, objects)| objects.iter().cloned()).collect();
+        let quiet = matches!(target.want, Want::Keep { .. }) && observed.spec.sync.drift != Drift::Revert;
+        let user = super::plan::as_user(observed);
+        let memory = self.memory(&meant.member.name);
+        let survey = Survey {
+            app: &observed.key,
+            wanted: &wanted,
+            inventory: held,
+            ignore: &observed.spec.sync.ignore_differences,
+            judge: if quiet || meant.leaving { Judge::None } else { Judge::All },
+            as_user: user.as_deref(),
+            makes_namespace: observed.spec.sync.create_namespace.then_some(target.namespace.as_str()),
+            memory: &memory,
+        };
+        let Surveyed { objects, extra } = fleet::survey(&link, &survey).await?;
+        let mut objects = objects.into_iter();
+        for (kind, sealed) in parts {
+            let program = program::program(&sealed);
+            target.problems.extend(program.problems.iter().cloned());
+            let found = objects.by_ref().take(sealed.len()).collect();
+            target.parts.push(Part { kind, program, found });
+        }
+        target.extra = extra;
+        if meant.infrastructure {
+            target.missing_secrets = self.missing_secrets(observed, &link, target).await?;
+        }
+        Ok(())
+    }
+
+    /// What is there of an Application that is being deleted.
+    async fn leave_everything(&self, observed: &mut Observed, members: &[Member]) {
+        let known = inventory::by_cluster(&observed.status.inventory);
+        let book = self.ledger.book(&observed.key);
+        let mut targets = Vec::new();
+        for (name, held) in &known {
+            let Some(member) = members.iter().find(|member| member.name == *name) else {
+                observed.lost.push(name.clone());
+                continue;
+            };
+            let meant = Meant {
+                member: member.clone(),
+                destination: None,
+                bounds: None,
+                infrastructure: false,
+                leaving: true,
+            };
+            let mut target = blank(&meant, Want::Nothing, &book);
+            let held: Vec<ObjectId> = held.iter().cloned().collect();
+            target.extra = held.iter().map(|id| fleet::Extra { id: id.clone(), live: None }).collect();
+            if member.trouble.is_none()
+                && let Err(trouble) = self.fill(observed, &meant, None, &held, &mut target).await
+            {
+                target.unseen = Some(trouble);
+            }
+            targets.push(target);
+        }
+        observed.targets = targets;
+    }
+
+    /// Whether another Application has to be ready first. Asked only when there is something to apply.
+    async fn blocked(
+        &self,
+        app: &Application,
+        observed: &Observed,
+    ) -> Result<Option<depends::Blocked>, Error> {
+        if app.spec.depends_on.is_empty() {
+            return Ok(None);
+        }
+        let waiting = observed.targets.iter().any(|target| {
+            let line = observed.status.clusters.iter().find(|line| line.name == target.member.name);
+            matches!(&target.want, Want::New { digest } if line.and_then(|line| line.digest.as_ref()) != Some(digest))
+        });
+        if !waiting {
+            return Ok(None);
+        }
+        let mut known: BTreeMap<Key, Application> = [(observed.key.clone(), app.clone())].into();
+        let mut open = vec![observed.key.clone()];
+        while let Some(key) = open.pop() {
+            let Some(app) = known.get(&key) else { continue };
+            let needed: Vec<Key> = app.spec.depends_on.iter().map(|one| depends::key_of(&key, one)).collect();
+            for key in needed {
+                if !known.contains_key(&key)
+                    && known.len() < MOST_DEPENDENCIES
+                    && let Some(found) = self.dependency(&key).await?
+                {
+                    known.insert(key.clone(), found);
+                    open.push(key);
+                }
+            }
+        }
+        let graph = depends::Graph {
+            facts: &|key| known.get(key).map(dependency_facts),
+            object: &|key| known.get(key).and_then(|app| serde_json::to_value(app).ok()),
+            across_namespaces: self.settings.cross_namespace_dependencies,
+        };
+        Ok(depends::blocked(&observed.key, &graph))
+    }
+
+    async fn dependency(&self, key: &Key) -> Result<Option<Application>, Error> {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let api: Api<Application> = Api::namespaced(self.hub.clone(), namespace);
+        api.get_opt(&key.name)
+            .await
+            .map_err(|source| Error::Dependency { key: key.clone(), source: Box::new(source) })
+    }
+}
+
+/// What an Application says of itself to those who need it.
+fn dependency_facts(app: &Application) -> depends::Facts {
+    let status = app.status.clone().unwrap_or_default();
+    let ready = condition::get(&status.conditions, condition::READY);
+    let current = ready.is_some_and(|ready| ready.observed_generation == app.metadata.generation);
+    depends::Facts {
+        depends_on: app.spec.depends_on.clone(),
+        ready: current && ready.is_some_and(|ready| ready.status == "True"),
+        why: ready.map(|ready| ready.message.clone()),
+    }
+}
+
+/// Why what was seen is not to be believed: the repository cannot be asked, and what is left of it on this replica's disk
+/// is older than what the status speaks of. Another replica fetched more; to follow the old mirror would be to go back.
+fn behind<'a>(status: &ApplicationStatus, seen: &'a Seen) -> Option<&'a Trouble> {
+    let trouble = seen.stale.as_ref()?;
+    let tip = status.movements.first()?.to.as_ref()?;
+    let name = seen.name.as_ref()?;
+    let same_name = status
+        .sync
+        .short_revision
+        .as_ref()
+        .and_then(|short| short.split_once('@'))
+        .is_some_and(|(before, _)| before == name);
+    let known = seen.commit == *tip || seen.movements.iter().any(|one| one.to.as_ref() == Some(tip));
+    (same_name && !known).then_some(trouble)
+}
+
+/// What a cluster should run.
+fn want(
+    observed: &Observed,
+    meant: &Meant<'_>,
+    line: Option<&ClusterLine>,
+    rendering: Option<&Rendering>,
+) -> Want {
+    let keep = || match line.map(|line| (line.revision.clone(), line.digest.clone())) {
+        Some((Some(commit), Some(digest))) => Want::Keep { commit, digest },
+        _ => Want::Nothing,
+    };
+    let Some(rendering) = rendering else { return keep() };
+    let waits = observed
+        .rollout
+        .as_ref()
+        .is_some_and(|rollout| meant.destination.is_some() && !rollout.gets_new(&meant.member.name));
+    if waits { keep() } else { Want::New { digest: rendering.digest.clone() } }
+}
+
+/// The clusters that are meant, each once, and those that were.
+fn meant<'a>(
+    spec: &'a ApplicationSpec,
+    status: &ApplicationStatus,
+    members: &[Member],
+) -> Result<Vec<Meant<'a>>, Trouble> {
+    let mut all: BTreeMap<String, Meant<'a>> = BTreeMap::new();
+    let own = spec.infrastructure.as_ref().and_then(|infrastructure| infrastructure.cluster.as_deref());
+    for destination in &spec.destinations {
+        let mut found: Vec<Member> = Vec::new();
+        if let Some(name) = &destination.cluster {
+            found.push(named(name, members));
+        }
+        if let Some(wanted) = &destination.selector {
+            for member in members {
+                if selector::matches(wanted, &member.labels)? {
+                    found.push(member.clone());
+                }
+            }
+        }
+        for member in found {
+            let infrastructure = spec.infrastructure.is_some() && own.is_none_or(|own| own == member.name);
+            all.entry(member.name.clone()).or_insert(Meant {
+                member,
+                destination: Some(destination),
+                bounds: Some(destination),
+                infrastructure,
+                leaving: false,
+            });
+        }
+    }
+    if let Some(own) = own {
+        all.entry(own.to_owned()).or_insert_with(|| Meant {
+            member: named(own, members),
+            destination: None,
+            bounds: spec.destinations.first(),
+            infrastructure: true,
+            leaving: false,
+        });
+    }
+    for name in inventory::by_cluster(&status.inventory).into_keys() {
+        if let Some(member) = members.iter().find(|member| member.name == name) {
+            let leaving = || Meant {
+                member: member.clone(),
+                destination: None,
+                bounds: None,
+                infrastructure: false,
+                leaving: true,
+            };
+            all.entry(name).or_insert_with(leaving);
+        }
+    }
+    Ok(all.into_values().collect())
+}
+
+/// The member of this name; one with trouble if there is none.
+fn named(name: &str, members: &[Member]) -> Member {
+    members.iter().find(|member| member.name == name).cloned().unwrap_or_else(|| Member {
+        name: name.to_owned(),
+        labels: BTreeMap::new(),
+        version: None,
+        trouble: Some(Trouble::standing(
+            "ClusterNotFound",
+            format!("there is no Cluster {name}"),
+            "Register it, or mend the name in spec.destinations: it gets the Application when it is there",
+        )),
+    })
+}
+
+fn cluster_state(observed: &Observed, meant: &Meant<'_>, now: Timestamp) -> waves::ClusterState {
+    let name = &meant.member.name;
+    let line = observed.status.clusters.iter().find(|line| line.name == *name).cloned().unwrap_or_default();
+    let failed = super::plan::timed_out(observed, &line, now);
+    waves::ClusterState {
+        name: name.clone(),
+        labels: meant.member.labels.clone(),
+        reachable: meant.member.trouble.is_none(),
+        revision: line.revision,
+        digest: line.digest,
+        target: line.target,
+        sync: line.sync,
+        health: line.health,
+        message: line.message,
+        healthy_since: line.healthy_since.map(|at| at.0),
+        failed,
+    }
+}
+
+fn blank(meant: &Meant<'_>, want: Want, book: &Book) -> Target {
+    let name = &meant.member.name;
+    Target {
+        member: meant.member.clone(),
+        leaving: meant.leaving,
+        want,
+        namespace: namespace(meant.bounds),
+        parts: Vec::new(),
+        extra: Vec::new(),
+        problems: Vec::new(),
+        unseen: None,
+        missing_secrets: Vec::new(),
+        applied: book.applied.get(name).cloned().unwrap_or_default(),
+        attempts: book.attempts.get(name).cloned().unwrap_or_default(),
+    }
+}
+
+fn namespace(destination: Option<&Destination>) -> String {
+    destination.and_then(|destination| destination.namespace.clone()).unwrap_or_else(|| "default".into())
+}
+
+fn unseen(mut target: Target, trouble: &Trouble) -> Target {
+    target.unseen = Some(trouble.clone());
+    target
+}
+
+fn nothing_to_keep(commit: &str) -> Trouble {
+    Trouble::standing(
+        "NothingRendered",
+        format!("the revision that runs, {commit}, renders to nothing any more"),
+        "What runs is left as it is until there is a revision that renders",
+    )
+}
+
+/// Digest of all that decides what is applied: the objects, and the namespaces that they are put into.
+fn digest(spec: &ApplicationSpec, main: &Rendered, infrastructure: Option<&Rendered>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(main.digest.as_bytes());
+    hash.update(infrastructure.map_or("", |infrastructure| &infrastructure.digest).as_bytes());
+    for destination in &spec.destinations {
+        hash.update([0]);
+        hash.update(destination.namespace.as_deref().unwrap_or_default().as_bytes());
+    }
+    hash.finalize().iter().take(16).fold(String::with_capacity(32), |mut text, byte| {
+        use std::fmt::Write as _;
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// The fleet, as far as `observe` needs it.
+pub(super) fn is_warm<C: Connector>(fleet: &Fleet<C>) -> bool {
+    *fleet.warm().borrow()
+}

@@ -1,0 +1,98 @@
+//! What people are told: derived from the status before and after, so that a repeated round repeats nothing.
+
+use windlass_api::{
+    ApplicationStatus,
+    application::status::{DeploymentResult, Phase},
+    condition::{self, READY},
+};
+use windlass_cluster::events::Note;
+
+/// Violations that get an Event of their own.
+const EVENTS: usize = 5;
+
+/// What happened between two statuses.
+pub(super) fn between(old: &ApplicationStatus, new: &ApplicationStatus) -> Vec<Note> {
+    let mut notes = Vec::new();
+    phase(old, new, &mut notes);
+    deployment(old, new, &mut notes);
+    for violation in new.violations.iter().filter(|one| !old.violations.contains(one)).take(EVENTS) {
+        let at = violation.cluster.as_deref().unwrap_or("every cluster");
+        let message = format!("{} on {at}: {}: {}", violation.object, violation.policy, violation.message);
+        notes.push(Note::warning("PolicyViolation", "Judge", message));
+    }
+    if let Some(approval) = new.approval.as_ref().filter(|_| old.approval != new.approval) {
+        let message = format!(
+            "{} of {} objects would be deleted; approve it with windlass approve",
+            approval.deletions, approval.of
+        );
+        notes.push(Note::warning("ApprovalNeeded", "Prune", message));
+    }
+    if let Some(pin) = new.pin.as_ref().filter(|_| old.pin != new.pin) {
+        let to = pin.to.as_deref().unwrap_or("the state before");
+        let message = format!(
+            "kept at {to} instead of {}: {}",
+            pin.excludes,
+            pin.reason.as_deref().unwrap_or("asked for")
+        );
+        notes.push(Note::normal("Pinned", "Pin", message));
+    } else if old.pin.is_some() && new.pin.is_none() {
+        notes.push(Note::normal("PinEnded", "Pin", "the source moved past the revision that was excluded"));
+    }
+    drift(old, new, &mut notes);
+    notes
+}
+
+fn phase(old: &ApplicationStatus, new: &ApplicationStatus, notes: &mut Vec<Note>) {
+    let ready = |status: &ApplicationStatus| condition::get(&status.conditions, READY).cloned();
+    let (Some(after), before) = (ready(new), ready(old)) else { return };
+    let same = before
+        .is_some_and(|before| (before.status, before.reason) == (after.status.clone(), after.reason.clone()));
+    if same && old.phase == new.phase {
+        return;
+    }
+    let fine = matches!(new.phase, Some(Phase::Healthy | Phase::Syncing | Phase::Pending));
+    notes.push(if fine {
+        Note::normal(after.reason.clone(), "Sync", after.message.clone())
+    } else {
+        Note::warning(after.reason.clone(), "Sync", after.message.clone())
+    });
+}
+
+fn deployment(old: &ApplicationStatus, new: &ApplicationStatus, notes: &mut Vec<Note>) {
+    let Some(last) = new.history.first() else { return };
+    if old.history.first().is_some_and(|before| before.id == last.id && before.result == last.result) {
+        return;
+    }
+    let revision = last.revision.get(..10).unwrap_or(&last.revision);
+    let why = last.message.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+    notes.push(match last.result {
+        DeploymentResult::Succeeded => {
+            Note::normal("Deployed", "Deploy", format!("{revision} runs everywhere"))
+        }
+        DeploymentResult::Superseded => {
+            Note::normal("Superseded", "Deploy", format!("{revision} was overtaken by a newer revision"))
+        }
+        DeploymentResult::Failed => {
+            Note::warning("DeploymentFailed", "Deploy", format!("{revision} failed{why}"))
+        }
+        DeploymentResult::RolledBack => {
+            Note::warning("RolledBack", "Deploy", format!("{revision} was taken back{why}"))
+        }
+    });
+}
+
+/// A change in a cluster that was in sync before.
+fn drift(old: &ApplicationStatus, new: &ApplicationStatus, notes: &mut Vec<Note>) {
+    for line in &new.clusters {
+        let before = old.clusters.iter().find(|before| before.name == line.name);
+        let was_synced =
+            before.is_some_and(|before| before.digest == line.digest && before.differences.is_empty());
+        let Some(first) = line.differences.first().filter(|_| was_synced && line.digest.is_some()) else {
+            continue;
+        };
+        let field = first.field.as_deref().map(|field| format!(" {field}")).unwrap_or_default();
+        let by = first.manager.as_deref().map(|manager| format!(" by {manager}")).unwrap_or_default();
+        let message = format!("{} on {}:{field} was changed{by}", first.object, line.name);
+        notes.push(Note::warning("Drifted", "Compare", message));
+    }
+}

@@ -1,0 +1,6 @@
+//! The planner against a world of plain values: tables for single decisions, a random walk for all of them together.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod decisions;
+mod walks;
+mod world;

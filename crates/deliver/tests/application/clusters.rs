@@ -1,0 +1,214 @@
+//! Many clusters: who gets an Application, in which order, and by which replica.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+use windlass_api::{
+    Cluster,
+    application::status::{DeploymentResult, HealthWord},
+};
+
+use crate::{
+    house::{House, config_map, deployment, ready},
+    stack::{Make, Stack},
+};
+
+const CLUSTER: &str = "windlass.dev/v1alpha1/Cluster";
+
+async fn label(house: &House, cluster: &str, labels: &Value) {
+    let api: kube::Api<Cluster> = kube::Api::all(house.admin.clone());
+    let patch = json!({ "metadata": { "labels": labels } });
+    api.patch(cluster, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_registered_or_labelled_later_gets_the_application_and_one_that_goes_deletes_nothing()
+ {
+    let house = House::new("select", &[("map.yaml", &config_map("map", "1"))]).await;
+    let (east, west) = (house.other_namespace("east").await, house.other_namespace("west").await);
+    let test = house.namespace.name();
+    let (first, second) = (format!("east-{test}"), format!("west-{test}"));
+    let at = |place: &str, namespace: &str| json!({ "selector": { "matchLabels": { "test": test, "place": place } }, "namespace": namespace });
+    house.app("web", "", json!({ "destinations": [at("east", &east), at("west", &west)] })).await;
+    let message = house.says("web", "NoClusters").await;
+    assert!(message.contains("Register or label one"), "{message}");
+
+    house.cluster(&first, &json!({ "test": test, "place": "east" })).await;
+    house
+        .eventually("the new cluster gets it", async || house.get_in(&east, "v1/ConfigMap", "map").await)
+        .await;
+    house.cluster(&second, &json!({})).await;
+    house.healthy("web").await;
+    assert!(house.get_in(&west, "v1/ConfigMap", "map").await.is_none());
+    label(&house, &second, &json!({ "test": test, "place": "west" })).await;
+    house
+        .eventually("the labelled cluster gets it", async || house.get_in(&west, "v1/ConfigMap", "map").await)
+        .await;
+    house
+        .until("web", "both run", |status| (status.cluster_summary.as_deref() == Some("2/2")).then_some(()))
+        .await;
+
+    house.delete(CLUSTER, "", &first).await;
+    house
+        .until("web", "one is left", |status| {
+            (status.cluster_summary.as_deref() == Some("1/1")).then_some(())
+        })
+        .await;
+    for namespace in [&east, &west] {
+        assert!(house.get_in(namespace, "v1/ConfigMap", "map").await.is_some());
+    }
+    // A label that no longer matches is a decision: what was delivered there goes.
+    label(&house, &second, &json!({ "place": "nowhere" })).await;
+    house
+        .eventually("what was delivered there goes", async || {
+            house.get_in(&west, "v1/ConfigMap", "map").await.is_none().then_some(())
+        })
+        .await;
+    assert!(house.get_in(&east, "v1/ConfigMap", "map").await.is_some(), "the other cluster is not touched");
+    house.delete(CLUSTER, "", &second).await;
+}
+
+/// Two clusters, one in each wave.
+async fn waves(
+    name: &str,
+    files: &str,
+    sync: &Value,
+) -> (House, [windlass_testbed::control_plane::Namespace; 2], [String; 2]) {
+    let house = House::new(name, &[("all.yaml", files)]).await;
+    let spaces = [house.other_namespace("canary").await, house.other_namespace("rest").await];
+    let test = house.namespace.name().to_owned();
+    let clusters = [format!("canary-{test}"), format!("rest-{test}")];
+    house.cluster(&clusters[0], &json!({ "test": test, "ring": "canary" })).await;
+    house.cluster(&clusters[1], &json!({ "test": test, "ring": "rest" })).await;
+    let over = json!({
+        "destinations": [
+            { "cluster": clusters[0], "namespace": spaces[0].name() },
+            { "cluster": clusters[1], "namespace": spaces[1].name() },
+        ],
+        "progressive": { "waves": [
+            { "name": "canary", "selector": { "matchLabels": { "ring": "canary" } }, "bake": "3s" },
+            { "name": "rest", "selector": { "matchLabels": { "ring": "rest" } } },
+        ] },
+        "sync": sync,
+    });
+    house.app("web", "", over).await;
+    (house, spaces, clusters)
+}
+
+async fn value(house: &House, namespace: &str) -> Option<String> {
+    let live = house.get_in(namespace, "v1/ConfigMap", "map").await?;
+    live["data"]["value"].as_str().map(ToOwned::to_owned)
+}
+
+#[tokio::test]
+async fn waves_go_one_after_the_other_with_a_time_to_bake() {
+    let (house, spaces, clusters) = waves("waves", &config_map("map", "1"), &json!({})).await;
+    house.healthy("web").await;
+    house.push(&[("all.yaml", Some(&config_map("map", "2")))]);
+    house
+        .eventually("the first wave has it", async || {
+            (value(&house, &spaces[0]).await.as_deref() == Some("2")).then_some(())
+        })
+        .await;
+    assert_eq!(value(&house, &spaces[1]).await.as_deref(), Some("1"), "the second waits");
+    let status = house.healthy("web").await;
+    assert_eq!(value(&house, &spaces[1]).await.as_deref(), Some("2"));
+    let since = |name: &str| {
+        let line = status.clusters.iter().find(|line| line.name == name).unwrap();
+        (line.wave, line.synced_at.clone().unwrap().0)
+    };
+    let ((first, canary), (second, rest)) = (since(&clusters[0]), since(&clusters[1]));
+    assert_eq!((first, second), (Some(1), Some(2)));
+    assert!(rest.duration_since(canary).as_secs() >= 2, "{canary} {rest}");
+    for cluster in &clusters {
+        house.delete(CLUSTER, "", cluster).await;
+    }
+}
+
+#[tokio::test]
+async fn a_wave_that_fails_is_rolled_back_and_the_next_never_gets_it() {
+    let good = config_map("map", "1") + &deployment("web", 0);
+    let sync = json!({ "healthTimeout": "4s" });
+    let (house, spaces, clusters) = waves("rollback", &good, &sync).await;
+    let first = house.repo.tip().unwrap();
+    house.healthy("web").await;
+    let stuck =
+        deployment("web", 1).replace("spec: {containers", "spec: {nodeSelector: {no: where}, containers");
+    let bad = house.push(&[("all.yaml", Some(&(config_map("map", "2") + &stuck)))]);
+    let status = house
+        .until("web", "it is taken back", |status| {
+            let done = status.history.iter().any(|known| known.result == DeploymentResult::RolledBack);
+            (done && ready(status).1 == "True" && status.health.status == HealthWord::Healthy)
+                .then(|| status.clone())
+        })
+        .await;
+    assert_eq!(value(&house, &spaces[0]).await.as_deref(), Some("1"));
+    assert_eq!(value(&house, &spaces[1]).await.as_deref(), Some("1"));
+    let pin = status.pin.unwrap();
+    assert_eq!((pin.excludes, pin.to), (bad, Some(first)));
+    // A commit that mends it ends the pin.
+    house.push(&[("all.yaml", Some(&(config_map("map", "3") + &deployment("web", 0))))]);
+    let status = house.healthy("web").await;
+    assert_eq!(status.pin, None);
+    assert_eq!(value(&house, &spaces[1]).await.as_deref(), Some("3"));
+    for cluster in &clusters {
+        house.delete(CLUSTER, "", cluster).await;
+    }
+}
+
+#[tokio::test]
+async fn shards_are_worked_on_by_one_replica_each_and_taken_over_when_it_dies() {
+    let make = |identity: &str| Make {
+        name: Some("sharded".to_owned()),
+        shards: Some((4, "sharded".to_owned(), identity.to_owned())),
+    };
+    let one: &'static Stack = Box::leak(Box::new(Stack::start(make("one")).await));
+    let two = Stack::start(make("two")).await;
+    let house = House::on(one, "shards", &[("start.txt", "x")], Some("sharded".to_owned())).await;
+    let names: Vec<String> = (0..12).map(|at| format!("app-{at}")).collect();
+    let files: Vec<(String, String)> =
+        names.iter().map(|name| (format!("{name}/map.yaml"), config_map(name, "1"))).collect();
+    let files: Vec<(&str, Option<&str>)> =
+        files.iter().map(|(path, text)| (path.as_str(), Some(text.as_str()))).collect();
+    house.repo.commit_files(&files, "all").unwrap();
+    for name in &names {
+        house.app(name, name, json!({ "sync": { "interval": "2s" } })).await;
+    }
+    for name in &names {
+        let status = house.healthy(name).await;
+        assert_eq!(status.history.len(), 1, "{name} was deployed once: {:?}", status.history);
+    }
+    let worked = |stack: &Stack| {
+        let text = stack.metrics();
+        let line =
+            text.lines().find(|line| line.starts_with("windlass_deliver_objects_total{result=\"done\"}"));
+        line.map_or(0, |line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap())
+    };
+    assert_eq!(worked(one) + worked(&two), 12, "each object is applied by one replica, once");
+    one.kill();
+    for name in &names {
+        let file = format!("{name}/map.yaml");
+        house.repo.commit_files(&[(&file, Some(&config_map(name, "2")))], "more").unwrap();
+    }
+    for name in &names {
+        house
+            .eventually(&format!("the other replica delivers {name}"), async || {
+                let live = house.get("v1/ConfigMap", name).await.unwrap();
+                (live["data"]["value"] == "2").then_some(())
+            })
+            .await;
+    }
+    assert_eq!(worked(one) + worked(&two), 24, "none is applied twice");
+    for name in &names {
+        house.apps().delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    house
+        .eventually("all are gone", async || {
+            let left = house.apps().list(&kube::api::ListParams::default()).await.unwrap();
+            left.items.is_empty().then_some(())
+        })
+        .await;
+    two.kill();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+}

@@ -1,0 +1,15 @@
+//! The Application controller on a real control plane, with real repositories, kustomize, helm and clusters.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod bad_input;
+mod clusters;
+mod drift;
+mod flow;
+mod gate;
+mod history;
+mod house;
+mod infrastructure;
+mod kind;
+mod order;
+mod sources;
+mod stack;
