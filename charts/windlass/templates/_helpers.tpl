@@ -56,11 +56,20 @@ app.kubernetes.io/component: controller
 {{ include "windlass.fullname" . }}-webhook-tls
 {{- end -}}
 
+{{/* "true" when hooks of Git servers are taken: wanted, and somebody there who fetches. */}}
+{{- define "windlass.hooks" -}}
+{{- if and .Values.hooks.enabled .Values.controllers.deliver.enabled -}}true{{- end -}}
+{{- end -}}
+
+{{- define "windlass.hooksSecret" -}}
+{{- .Values.hooks.secret | default (printf "%s-hooks" (include "windlass.fullname" .)) -}}
+{{- end -}}
+
 {{/* The controllers that are on, by their names in the binary. */}}
 {{- define "windlass.controllers" -}}
 {{- $on := list -}}
 {{- if .Values.controllers.deliver.enabled -}}
-{{- $on = append $on "cluster" -}}
+{{- $on = concat $on (list "application" "cluster") -}}
 {{- end -}}
 {{- toYaml $on -}}
 {{- end -}}
@@ -74,8 +83,20 @@ app.kubernetes.io/component: controller
   "leaseName" (include "windlass.fullname" .)
   "httpAddress" ":8080"
   "webhook" (eq (include "windlass.webhook" .) "true")
+  "workDir" "/var/lib/windlass"
+  "hooks" (eq (include "windlass.hooks" .) "true")
   "logFormat" "json"
 -}}
+{{- if .Values.controllers.deliver.enabled -}}
+{{- $_ := set $config "allowCrossNamespaceDependencies" .Values.applications.allowCrossNamespaceDependencies -}}
+{{- with .Values.applications.defaultServiceAccount -}}
+{{- $_ := set $config "defaultServiceAccount" . -}}
+{{- end -}}
+{{- end -}}
+{{- if include "windlass.hooks" . -}}
+{{- $_ := set $config "hooksAddress" ":8090" -}}
+{{- $_ := set $config "hooksSecret" (include "windlass.hooksSecret" .) -}}
+{{- end -}}
 {{- if include "windlass.webhook" . -}}
 {{- $_ := set $config "webhookAddress" ":9443" -}}
 {{- $_ := set $config "webhookService" (include "windlass.webhookService" .) -}}

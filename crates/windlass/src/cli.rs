@@ -33,12 +33,23 @@ pub(crate) struct Cli {
 #[derive(Subcommand, Debug)]
 enum Verb {
     Controller(Box<verbs::controller::Args>),
+    Get(verbs::get::Args),
+    Describe(verbs::describe::Args),
+    Why(verbs::why::Args),
+    Tree(verbs::tree::Args),
+    Sync(verbs::sync::Args),
+    History(verbs::history::Args),
+    Undo(verbs::undo::Args),
+    Rollback(verbs::rollback::Args),
+    Approve(verbs::approve::Args),
     Health(verbs::health::Args),
     Canonical(verbs::canonical::Args),
     Diff(verbs::diff::Args),
+    Migrate(verbs::migrate::Args),
     Crds(verbs::crds::Args),
     Version(verbs::version::Args),
     Completion(verbs::completion::Args),
+    Sandbox(verbs::sandbox::Args),
 }
 
 /// Runs the command and says how it ended.
@@ -68,12 +79,23 @@ impl Verb {
     fn run(self) -> Result<(), CommandError> {
         match self {
             Self::Controller(args) => verbs::controller::run(*args),
+            Self::Get(args) => verbs::get::run(&args),
+            Self::Describe(args) => verbs::describe::run(&args),
+            Self::Why(args) => verbs::why::run(&args),
+            Self::Tree(args) => verbs::tree::run(&args),
+            Self::Sync(args) => verbs::sync::run(&args),
+            Self::History(args) => verbs::history::run(&args),
+            Self::Undo(args) => verbs::undo::run(&args),
+            Self::Rollback(args) => verbs::rollback::run(&args),
+            Self::Approve(args) => verbs::approve::run(&args),
             Self::Health(args) => verbs::health::run(&args),
             Self::Canonical(args) => verbs::canonical::run(&args),
             Self::Diff(args) => verbs::diff::run(&args),
+            Self::Migrate(args) => verbs::migrate::run(&args),
             Self::Crds(args) => verbs::crds::run(&args),
             Self::Version(args) => verbs::version::run(&args),
             Self::Completion(args) => verbs::completion::run(&args),
+            Self::Sandbox(args) => verbs::sandbox::run(args),
         }
     }
 }
@@ -127,6 +149,13 @@ pub(crate) fn print(text: &str) -> Result<(), CommandError> {
 /// Says something beside the output, on standard error.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{} {text}", Paint::stderr().label("note:"));
+}
+
+/// A value as YAML for programs, with a line end.
+pub(crate) fn to_yaml(value: &impl serde::Serialize) -> Result<String, CommandError> {
+    serde_saphyr::to_string(value)
+        .map(|text| format!("{}\n", text.trim_end()))
+        .map_err(|error| CommandError::failure("cannot write this as YAML").because(error))
 }
 
 /// A value as JSON for programs, with a line end.

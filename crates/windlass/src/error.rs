@@ -45,6 +45,11 @@ impl CommandError {
         Self { kind: ErrorKind::Usage, ..Self::failure(message) }
     }
 
+    /// Everything was said on standard output already: only the exit code is left to tell.
+    pub(crate) fn told() -> Self {
+        Self::failure(String::new())
+    }
+
     /// Adds the cause.
     #[must_use]
     pub(crate) fn because(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
@@ -66,6 +71,9 @@ impl CommandError {
 
     /// For people.
     pub(crate) fn render(&self, paint: Paint) -> String {
+        if self.message.is_empty() {
+            return String::new();
+        }
         let mut text = format!("{} {}\n", paint.error("error:"), self.message);
         for cause in self.causes() {
             let _ = writeln!(text, "{} {cause}", paint.label("caused by:"));
@@ -116,6 +124,8 @@ mod tests {
         );
         assert_eq!(error.exit_code(), ExitCode::from(2));
         assert_eq!(CommandError::failure("x").exit_code(), ExitCode::from(1));
+        assert_eq!(CommandError::told().render(Paint::plain()), "");
+        assert_eq!(CommandError::told().exit_code(), ExitCode::from(1));
     }
 
     #[test]

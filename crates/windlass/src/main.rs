@@ -19,6 +19,8 @@ mod controller;
 mod error;
 mod input;
 mod logs;
+mod migrate;
+mod show;
 mod suggest;
 mod terminal;
 mod verbs;

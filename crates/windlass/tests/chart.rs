@@ -90,19 +90,29 @@ fn rights_are_as_small_as_what_is_switched_on() {
     insta::assert_snapshot!(rules(&render(&[]).unwrap()).join("\n"), @r"
     */clusters: list watch patch
     */clusters/status: patch
+    */applications: get list watch patch update
+    */applications/status: patch update
+    */applications/finalizers: update
+    */analysisruns: get list watch create
     */events: create patch
     */validatingwebhookconfigurations (named): get list watch patch
     apps/leases: list watch create update delete
     apps/secrets: create
     apps/secrets (named): get list watch update
+    apps/secrets (named): get list watch
     apps/secrets: get list watch
     ");
     let two = render(&[r#"secretNamespaces=["a","b"]"#, "webhook.enabled=false"]).unwrap();
     insta::assert_snapshot!(rules(&two).join("\n"), @r"
     */clusters: list watch patch
     */clusters/status: patch
+    */applications: get list watch patch update
+    */applications/status: patch update
+    */applications/finalizers: update
+    */analysisruns: get list watch create
     */events: create patch
     apps/leases: list watch create update delete
+    apps/secrets (named): get list watch
     a/secrets: get list watch
     b/secrets: get list watch
     ");
@@ -110,10 +120,23 @@ fn rights_are_as_small_as_what_is_switched_on() {
     insta::assert_snapshot!(rules(&all).join("\n"), @r"
     */clusters: list watch patch
     */clusters/status: patch
+    */applications: get list watch patch update
+    */applications/status: patch update
+    */applications/finalizers: update
+    */analysisruns: get list watch create
     */events: create patch
     */secrets: get list watch
     apps/leases: list watch create update delete
+    apps/secrets (named): get list watch
     ");
+    let tenants = rules(&render(&["applications.impersonate=true", "hooks.enabled=false"]).unwrap());
+    assert!(tenants.contains(&"*/serviceaccounts: impersonate".to_owned()), "{tenants:?}");
+    assert!(!tenants.contains(&"apps/secrets (named): get list watch".to_owned()), "{tenants:?}");
+    let own = [
+        r#"applications.rights=[{"apiGroups":["apps"],"resources":["deployments"],"verbs":["get","patch"]}]"#,
+    ];
+    let own = rules(&render(&own).unwrap());
+    assert!(own.contains(&"*/deployments: get patch".to_owned()), "{own:?}");
     let none = render(&["controllers.deliver.enabled=false", "webhook.enabled=false"]).unwrap();
     insta::assert_snapshot!(rules(&none).join("\n"), @"apps/leases: list watch create update delete");
     assert!(rules(&render(&["rbac.create=false"]).unwrap()).is_empty());
@@ -170,6 +193,15 @@ fn optional_parts_come_and_go() {
     ] {
         assert!(!kinds(&[&format!("{set}=false")]).contains(&kind.to_owned()), "{kind}");
     }
+    let hooks = |set: &[&str]| {
+        let documents = render(set).unwrap();
+        of_kind(&documents, "Service").iter().any(|service| service["metadata"]["name"] == "wl-hooks")
+    };
+    assert!(hooks(&[]) && !hooks(&["hooks.enabled=false"]) && !hooks(&["controllers.deliver.enabled=false"]));
+    let claim = render(&[r#"workDir.existingClaim="mirrors""#]).unwrap();
+    let volumes = &of_kind(&claim, "Deployment")[0]["spec"]["template"]["spec"]["volumes"];
+    let work = volumes.as_array().unwrap().iter().find(|volume| volume["name"] == "work").unwrap();
+    assert_eq!(work["persistentVolumeClaim"]["claimName"], "mirrors");
     let scaled = render(&["autoscaling.enabled=true"]).unwrap();
     assert!(
         of_kind(&scaled, "Deployment")[0]["spec"]["replicas"].is_null(),
@@ -211,6 +243,11 @@ fn the_binary_takes_the_config_of_every_variant() {
         vec![r#"secretNamespaces=["*"]"#],
         vec!["controllers.deliver.enabled=false"],
         vec!["webhook.certManager.enabled=true"],
+        vec![
+            r#"applications.defaultServiceAccount="deployer""#,
+            "applications.allowCrossNamespaceDependencies=true",
+            r#"hooks.secret="our-hooks""#,
+        ],
         vec!["webhook.enabled=false", r#"config={"shards":3,"logLevel":"debug","leaseDuration":"20s"}"#],
     ] {
         let documents = render(&set).unwrap();
@@ -225,7 +262,7 @@ fn the_binary_takes_the_config_of_every_variant() {
         let config: Value = serde_saphyr::from_str(&String::from_utf8(output.stdout).unwrap()).unwrap();
         assert_eq!(config["namespace"], "apps");
         if set.is_empty() {
-            assert_eq!(config["controllers"], json!(["cluster"]));
+            assert_eq!(config["controllers"], json!(["application", "cluster"]));
         }
     }
 }
@@ -282,6 +319,8 @@ impl Release {
                 format!("--config={}", path.display()),
                 format!("--webhook-address=127.0.0.1:{}", webhook.number()),
                 format!("--webhook-url={url}"),
+                "--hooks-address=127.0.0.1:0".to_owned(),
+                format!("--work-dir={}", self.scratch.path().join("work").display()),
             ],
         })
     }

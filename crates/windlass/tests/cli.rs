@@ -30,7 +30,25 @@ fn the_help_lists_verbs_exit_codes_and_the_plug_in() {
 
 #[test]
 fn every_verb_has_examples() {
-    for verb in ["controller", "health", "canonical", "diff", "crds", "version", "completion"] {
+    for verb in [
+        "controller",
+        "get",
+        "describe",
+        "why",
+        "tree",
+        "sync",
+        "history",
+        "undo",
+        "rollback",
+        "approve",
+        "health",
+        "canonical",
+        "diff",
+        "migrate",
+        "crds",
+        "version",
+        "completion",
+    ] {
         let told = run(&[verb, "--help"]);
         assert!(told.starts_with("exit code: 0\n") && told.contains("Examples:\n"), "{verb}: {told}");
     }

@@ -13,10 +13,11 @@ const TABLE: &[(&str, &str, [&str; 3])] = &[
     ("kubeconfig", "", ["f", "e", "x"]),
     ("context", "", ["f", "e", "x"]),
     ("namespace", "windlass-system", ["f", "e", "x"]),
-    ("kubeApiQps", "50", ["1", "2", "3"]),
-    ("kubeApiBurst", "100", ["1", "2", "3"]),
-    ("controllers", "cluster", ["-cluster", "cluster", "*,-cluster"]),
+    ("kubeApiQps", "500", ["1", "2", "3"]),
+    ("kubeApiBurst", "1000", ["1", "2", "3"]),
+    ("controllers", "application,cluster", ["-cluster", "cluster", "*,-cluster"]),
     ("workers", "16", ["1", "2", "3"]),
+    ("applicationWorkers", "16", ["1", "2", "3"]),
     ("resync", "10m", ["1m", "2m", "3m"]),
     ("heartbeat", "5m", ["1m", "2m", "3m"]),
     ("shutdownGrace", "1s200ms", ["1s", "2s", "3s"]),
@@ -34,6 +35,17 @@ const TABLE: &[(&str, &str, [&str; 3])] = &[
     ("webhookSecret", "windlass-webhook-tls", ["f", "e", "x"]),
     ("webhookConfigurations", "windlass", ["f,g", "e", "x,y"]),
     ("certDir", "", ["f", "e", "x"]),
+    ("workDir", "", ["f", "e", "x"]),
+    ("helm", "helm", ["f", "e", "x"]),
+    ("kustomize", "kustomize", ["f", "e", "x"]),
+    ("renderConcurrency", "2", ["3", "4", "5"]),
+    ("defaultServiceAccount", "", ["f", "e", "x"]),
+    ("allowCrossNamespaceDependencies", "false", ["true", "false", "true"]),
+    ("hooks", "false", ["true", "false", "true"]),
+    ("hooksAddress", ":8090", [":1", ":2", "127.0.0.1:3"]),
+    ("hooksSecret", "windlass-hooks", ["f", "e", "x"]),
+    ("hooksRate", "100", ["1", "2", "3"]),
+    ("hooksMaxBytes", "1048576", ["2000", "3000", "4000"]),
     ("secretNamespaces", "", ["f,g", "*", "x,y"]),
     ("allowKubeconfigExec", "false", ["true", "false", "true"]),
     ("allowKubeconfigFiles", "false", ["true", "false", "true"]),
@@ -108,8 +120,11 @@ fn print_config(home: &Path, given: impl Fn(usize) -> Given) -> Value {
 
 /// How a value is shown: `controllers` as the list of what is on.
 fn expected(key: &str, value: &str) -> String {
-    let none = key == "controllers" && value.contains("-cluster");
-    if none { String::new() } else { value.to_owned() }
+    match (key, value) {
+        ("controllers", "-cluster") => String::new(),
+        ("controllers", "*,-cluster") => "application".to_owned(),
+        _ => value.to_owned(),
+    }
 }
 
 #[test]
@@ -123,7 +138,7 @@ fn a_flag_wins_over_the_environment_over_the_file_over_the_default() {
         for (row, (key, default, [in_file, in_env, in_flag])) in TABLE.iter().enumerate() {
             let wanted = match given(row) {
                 // Taken from the surroundings; covered by unit tests.
-                Given::Nothing if ["identity", "secretNamespaces"].contains(key) => continue,
+                Given::Nothing if ["identity", "secretNamespaces", "workDir"].contains(key) => continue,
                 Given::Nothing => default,
                 Given::File => in_file,
                 Given::FileAndEnvironment => in_env,

@@ -35,23 +35,42 @@ fn demo(args: &[&str], kubeconfig: Option<PathBuf>) -> (bool, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_shows_clusters_and_leaves_nothing_behind() {
+async fn the_demo_delivers_heals_holds_back_undoes_and_leaves_nothing_behind() {
     let control_plane = ControlPlane::shared().await.unwrap();
+    control_plane.ensure_nodes(1).await.unwrap();
     let kubeconfig = control_plane.kubeconfig_path(&User::Admin).unwrap();
     let context = control_plane.kubeconfig(&User::Admin).unwrap().current_context.unwrap();
     let run = tokio::task::spawn_blocking(move || demo(&["--once", "--context", &context], Some(kubeconfig)));
     let (success, text) = run.await.unwrap();
     assert!(success, "{text}");
-    for expected in
-        ["demo-home", "demo-by-kubeconfig", "Reachable", "v1.36", "ConnectionRefused", "Look around"]
-    {
+    // Every step looks on the cluster for its effect and fails without; here is what it shows of them.
+    for expected in [
+        "demo-home",
+        "demo-by-kubeconfig",
+        "Reachable",
+        "v1.36",
+        "ConnectionRefused",
+        "$ kubectl apply -n windlass-demo -f applications",
+        "application.windlass.dev/api created",
+        "$ git -C shop push",
+        "{\"accepted\":true}",
+        "ms after the hook",
+        "deployment.apps/web scaled",
+        "# healed",
+        "$ windlass diff app web --path=shop",
+        "windlass-demo-no-latest",
+        "images need a tag",
+        "is taken back",
+        "Look around",
+    ] {
         assert!(text.contains(expected), "{expected} is missing:\n{text}");
     }
     let definitions: Api<CustomResourceDefinition> = Api::all(control_plane.admin());
     let namespaces: Api<Namespace> = Api::all(control_plane.admin());
     for _ in 0..100 {
         let left = definitions.get_opt("clusters.windlass.dev").await.unwrap().is_some()
-            || namespaces.get_opt("windlass-demo").await.unwrap().is_some();
+            || namespaces.get_opt("windlass-demo").await.unwrap().is_some()
+            || namespaces.get_opt("windlass-demo-shop").await.unwrap().is_some();
         if !left {
             return;
         }

@@ -36,8 +36,31 @@ fn the_command_line_reference_is_current() {
     let mut text =
         String::from("# Command line\n\nMade from `--help` by a test; do not edit.\n\n## windlass\n\n");
     let _ = writeln!(text, "```text\n{}\n```", help(&[]));
-    for verb in ["controller", "health", "canonical", "diff", "crds", "version", "completion"] {
-        let _ = writeln!(text, "\n## windlass {verb}\n\n```text\n{}\n```", help(&[verb]));
+    for verb in [
+        "controller",
+        "get",
+        "describe",
+        "why",
+        "tree",
+        "sync",
+        "history",
+        "undo",
+        "rollback",
+        "approve",
+        "health",
+        "canonical",
+        "diff",
+        "diff app",
+        "migrate",
+        "crds",
+        "version",
+        "completion",
+    ] {
+        let _ = writeln!(
+            text,
+            "\n## windlass {verb}\n\n```text\n{}\n```",
+            help(&verb.split(' ').collect::<Vec<_>>())
+        );
     }
     assert_current("docs/cli.md", &text);
 }

@@ -30,16 +30,16 @@ pub(crate) struct Layer {
     #[arg(long, short = 'n', env = "WINDLASS_NAMESPACE", value_name = "NAMESPACE", help_heading = "Cluster")]
     pub(crate) namespace: Option<String>,
 
-    /// Requests a second to the API server on average [default: 50]
+    /// Requests a second to the API server on average [default: 500]
     #[arg(long, env = "WINDLASS_KUBE_API_QPS", value_name = "NUMBER", help_heading = "Cluster")]
     pub(crate) kube_api_qps: Option<u32>,
 
-    /// Requests at once above the average [default: 100]
+    /// Requests at once above the average [default: 1000]
     #[arg(long, env = "WINDLASS_KUBE_API_BURST", value_name = "NUMBER", help_heading = "Cluster")]
     pub(crate) kube_api_burst: Option<u32>,
 
     /// Controllers to run: `*` for all, `name` to switch one on, `-name` to switch one off [default: *] [possible
-    /// names: cluster]
+    /// names: application, cluster]
     #[arg(
         long,
         env = "WINDLASS_CONTROLLERS",
@@ -50,9 +50,13 @@ pub(crate) struct Layer {
     )]
     pub(crate) controllers: Option<Vec<String>>,
 
-    /// Objects that each controller works on at a time [default: 16]
+    /// Objects that each controller works on at a time, Applications apart [default: 16]
     #[arg(long, env = "WINDLASS_WORKERS", value_name = "NUMBER", help_heading = "Controllers")]
     pub(crate) workers: Option<u32>,
+
+    /// Applications that are worked on at a time [default: 16]
+    #[arg(long, env = "WINDLASS_APPLICATION_WORKERS", value_name = "NUMBER", help_heading = "Controllers")]
+    pub(crate) application_workers: Option<u32>,
 
     /// Look at every object again after this time, even if nothing happens [default: 10m]
     #[arg(long, env = "WINDLASS_RESYNC", value_name = "DURATION", help_heading = "Controllers")]
@@ -174,6 +178,84 @@ pub(crate) struct Layer {
     )]
     pub(crate) cert_dir: Option<PathBuf>,
 
+    /// Folder for mirrors of repositories and what was seen of them; it may be lost at any time [default:
+    /// /var/lib/windlass in a pod, else $XDG_STATE_HOME/windlass or ~/.local/state/windlass]
+    #[arg(long, env = "WINDLASS_WORK_DIR", value_name = "DIR", help_heading = "Applications")]
+    pub(crate) work_dir: Option<PathBuf>,
+
+    /// The helm program, by path or by a name on PATH [default: helm]
+    #[arg(long, env = "WINDLASS_HELM", value_name = "PROGRAM", help_heading = "Applications")]
+    pub(crate) helm: Option<PathBuf>,
+
+    /// The kustomize program, by path or by a name on PATH [default: kustomize]
+    #[arg(long, env = "WINDLASS_KUSTOMIZE", value_name = "PROGRAM", help_heading = "Applications")]
+    pub(crate) kustomize: Option<PathBuf>,
+
+    /// Charts and kustomizations that are rendered at a time [default: 2]
+    #[arg(long, env = "WINDLASS_RENDER_CONCURRENCY", value_name = "NUMBER", help_heading = "Applications")]
+    pub(crate) render_concurrency: Option<u32>,
+
+    /// ServiceAccount, in the namespace of each Application that names none, that it is applied as [default: the
+    /// controller's own account]
+    #[arg(
+        long,
+        env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT",
+        value_name = "NAME",
+        help_heading = "Applications"
+    )]
+    pub(crate) default_service_account: Option<String>,
+
+    /// Let Applications depend on Applications of other namespaces [default: false]
+    #[arg(
+        long,
+        env = "WINDLASS_ALLOW_CROSS_NAMESPACE_DEPENDENCIES",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Applications"
+    )]
+    pub(crate) allow_cross_namespace_dependencies: Option<bool>,
+
+    /// Take word of pushes from Git servers: /hooks/github, gitlab, gitea, bitbucket, generic [default: false]
+    #[arg(
+        long,
+        env = "WINDLASS_HOOKS",
+        value_name = "BOOL",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        help_heading = "Hooks of Git servers"
+    )]
+    pub(crate) hooks: Option<bool>,
+
+    /// Where hooks are served, without TLS and apart from metrics [default: :8090]
+    #[arg(
+        long,
+        env = "WINDLASS_HOOKS_ADDRESS",
+        value_name = "ADDRESS",
+        help_heading = "Hooks of Git servers"
+    )]
+    pub(crate) hooks_address: Option<Listen>,
+
+    /// Secret with what Git servers prove themselves with: a key for each provider, one secret per line [default:
+    /// windlass-hooks]
+    #[arg(long, env = "WINDLASS_HOOKS_SECRET", value_name = "NAME", help_heading = "Hooks of Git servers")]
+    pub(crate) hooks_secret: Option<String>,
+
+    /// Hooks a second on average; five times as many at once [default: 100]
+    #[arg(long, env = "WINDLASS_HOOKS_RATE", value_name = "NUMBER", help_heading = "Hooks of Git servers")]
+    pub(crate) hooks_rate: Option<u32>,
+
+    /// Largest body of a hook in bytes [default: 1048576]
+    #[arg(
+        long,
+        env = "WINDLASS_HOOKS_MAX_BYTES",
+        value_name = "NUMBER",
+        help_heading = "Hooks of Git servers"
+    )]
+    pub(crate) hooks_max_bytes: Option<u32>,
+
     /// Namespaces in which Secrets may be read, `*` for all [default: the controller's own]
     #[arg(
         long,
@@ -244,10 +326,13 @@ impl Layer {
     pub(crate) fn over(self, lower: Self) -> Self {
         first_of!(self, lower;
             kubeconfig, context, namespace, kube_api_qps, kube_api_burst,
-            controllers, workers, resync, heartbeat, shutdown_grace,
+            controllers, workers, application_workers, resync, heartbeat, shutdown_grace,
             leader_elect, lease_name, identity, shards, lease_duration, lease_renew,
             http_address, webhook, webhook_address, webhook_service, webhook_url, webhook_secret,
             webhook_configurations, cert_dir,
+            work_dir, helm, kustomize, render_concurrency, default_service_account,
+            allow_cross_namespace_dependencies,
+            hooks, hooks_address, hooks_secret, hooks_rate, hooks_max_bytes,
             secret_namespaces, allow_kubeconfig_exec, allow_kubeconfig_files, allow_kubeconfig_insecure_tls,
             log_format, log_level,
         )

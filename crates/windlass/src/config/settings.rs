@@ -21,6 +21,9 @@ use crate::{controller::CONTROLLERS, error::CommandError, logs};
 /// Namespace when nothing tells a better one.
 const DEFAULT_NAMESPACE: &str = "windlass-system";
 
+/// Where a pod keeps what it may lose: the chart mounts a volume there.
+const POD_WORK_DIR: &str = "/var/lib/windlass";
+
 /// Share of a lease's time after which its holder no longer trusts it, in hundredths: the rest is for clocks that run
 /// apart and requests that arrive late.
 const TRUSTED_PERCENT: u32 = 85;
@@ -32,6 +35,8 @@ pub(crate) struct Surroundings {
     pub(crate) namespace: Option<String>,
     /// `POD_NAME`, else the name of the host.
     pub(crate) name: Option<String>,
+    /// Where files that may be lost are kept.
+    pub(crate) work_dir: PathBuf,
     /// Different for every process.
     pub(crate) nonce: u32,
     /// Standard error is a terminal.
@@ -49,10 +54,21 @@ impl Surroundings {
             namespace: some(env("POD_NAMESPACE"))
                 .or_else(|| some(file("/var/run/secrets/kubernetes.io/serviceaccount/namespace"))),
             name: some(env("POD_NAME")).or_else(|| some(file("/proc/sys/kernel/hostname"))),
+            work_dir: work_dir(|name| std::env::var_os(name).filter(|value| !value.is_empty())),
             nonce: nonce(),
             terminal: std::io::stderr().is_terminal(),
         }
     }
+}
+
+/// In a pod a fixed place, which a volume may be mounted at; elsewhere where programs keep their state.
+fn work_dir(env: impl Fn(&str) -> Option<OsString>) -> PathBuf {
+    if env("KUBERNETES_SERVICE_HOST").is_some() {
+        return PathBuf::from(POD_WORK_DIR);
+    }
+    let state = env("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = || env("HOME").map(|home| PathBuf::from(home).join(".local/state"));
+    state.or_else(home).unwrap_or_else(std::env::temp_dir).join("windlass")
 }
 
 /// The keys of the standard library's hasher are random for every process; nothing more is asked of this number than to
@@ -78,6 +94,7 @@ pub(crate) struct Settings {
 
     pub(crate) controllers: SwitchedControllers,
     pub(crate) workers: u32,
+    pub(crate) application_workers: u32,
     pub(crate) resync: Duration,
     pub(crate) heartbeat: Duration,
     pub(crate) shutdown_grace: Duration,
@@ -99,6 +116,20 @@ pub(crate) struct Settings {
     pub(crate) webhook_configurations: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cert_dir: Option<PathBuf>,
+
+    pub(crate) work_dir: PathBuf,
+    pub(crate) helm: PathBuf,
+    pub(crate) kustomize: PathBuf,
+    pub(crate) render_concurrency: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) default_service_account: Option<String>,
+    pub(crate) allow_cross_namespace_dependencies: bool,
+
+    pub(crate) hooks: bool,
+    pub(crate) hooks_address: Listen,
+    pub(crate) hooks_secret: String,
+    pub(crate) hooks_rate: u32,
+    pub(crate) hooks_max_bytes: u32,
 
     pub(crate) secret_namespaces: BTreeSet<String>,
     pub(crate) allow_kubeconfig_exec: bool,
@@ -122,10 +153,13 @@ impl Settings {
         let settings = Self {
             kubeconfig: layer.kubeconfig,
             context: layer.context,
-            kube_api_qps: layer.kube_api_qps.unwrap_or(50),
-            kube_api_burst: layer.kube_api_burst.unwrap_or(100),
+            // More than an API server can take: it shares itself out by priority and fairness, and a thousand
+            // Applications should wait for it and not for us. This is for what runs wild.
+            kube_api_qps: layer.kube_api_qps.unwrap_or(500),
+            kube_api_burst: layer.kube_api_burst.unwrap_or(1000),
             controllers: controllers(&layer.controllers.unwrap_or_else(all))?,
             workers: layer.workers.unwrap_or(16),
+            application_workers: layer.application_workers.unwrap_or(16),
             resync: layer.resync.unwrap_or(seconds(600)),
             heartbeat: layer.heartbeat.unwrap_or(seconds(300)),
             shutdown_grace: layer.shutdown_grace.unwrap_or(millis(1200)),
@@ -145,6 +179,17 @@ impl Settings {
                 .webhook_configurations
                 .unwrap_or_else(|| vec!["windlass".to_owned()]),
             cert_dir: layer.cert_dir,
+            work_dir: layer.work_dir.unwrap_or_else(|| around.work_dir.clone()),
+            helm: layer.helm.unwrap_or_else(|| PathBuf::from("helm")),
+            kustomize: layer.kustomize.unwrap_or_else(|| PathBuf::from("kustomize")),
+            render_concurrency: layer.render_concurrency.unwrap_or(2),
+            default_service_account: layer.default_service_account,
+            allow_cross_namespace_dependencies: layer.allow_cross_namespace_dependencies.unwrap_or(false),
+            hooks: layer.hooks.unwrap_or(false),
+            hooks_address: layer.hooks_address.unwrap_or(Listen::on_all(8090)),
+            hooks_secret: layer.hooks_secret.unwrap_or_else(|| "windlass-hooks".to_owned()),
+            hooks_rate: layer.hooks_rate.unwrap_or(100),
+            hooks_max_bytes: layer.hooks_max_bytes.unwrap_or(1024 * 1024),
             secret_namespaces: words(layer.secret_namespaces)
                 .unwrap_or_else(|| BTreeSet::from([namespace.clone()])),
             allow_kubeconfig_exec: layer.allow_kubeconfig_exec.unwrap_or(false),
@@ -170,6 +215,9 @@ impl Settings {
     fn check(&self) -> Result<(), CommandError> {
         let at_least_one = [
             ("workers", self.workers),
+            ("applicationWorkers", self.application_workers),
+            ("renderConcurrency", self.render_concurrency),
+            ("hooksRate", self.hooks_rate),
             ("kubeApiQps", self.kube_api_qps),
             ("kubeApiBurst", self.kube_api_burst),
         ];
@@ -179,12 +227,25 @@ impl Settings {
         if !(1..=256).contains(&self.shards) {
             return Err(wrong("shards", "has to be between 1 and 256"));
         }
+        if !(1024..=64 * 1024 * 1024).contains(&self.hooks_max_bytes) {
+            return Err(wrong("hooksMaxBytes", "has to be between 1024 and 67108864"));
+        }
+        for (key, path) in [("workDir", &self.work_dir), ("helm", &self.helm), ("kustomize", &self.kustomize)]
+        {
+            if path.as_os_str().is_empty() {
+                return Err(wrong(key, "must not be empty"));
+            }
+        }
+        if let Some(account) = &self.default_service_account {
+            check_name("defaultServiceAccount", account)?;
+        }
         for (key, name) in [
             ("namespace", &self.namespace),
             ("leaseName", &self.lease_name),
             ("identity", &self.identity),
             ("webhookService", &self.webhook_service),
             ("webhookSecret", &self.webhook_secret),
+            ("hooksSecret", &self.hooks_secret),
         ] {
             check_name(key, name)?;
         }

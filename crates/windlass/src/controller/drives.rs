@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use futures::{FutureExt, future::BoxFuture};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, core::PartialObjectMeta};
 use tokio::sync::watch;
@@ -13,12 +14,13 @@ use windlass_cluster::{
 };
 use windlass_deliver::cluster::{self, ClusterController, ClusterMetrics, Network, SecretNamespaces};
 use windlass_server::{
+    hooks::OnPush,
     http::Probes,
     readiness::{Readiness, ReadinessCheck},
 };
 
-use super::{group::Group, hub::Hub, kinds};
-use crate::config::Settings;
+use super::{applications, group::Group, hub::Hub, kinds};
+use crate::{config::Settings, error::CommandError};
 
 /// The name that stands for every namespace.
 const ALL: &str = "*";
@@ -31,11 +33,19 @@ pub(super) fn start(
     services: &Services,
     willing: watch::Sender<bool>,
     group: &mut Group,
-) {
-    let mut warming = Vec::new();
+) -> Result<Option<OnPush>, CommandError> {
+    let mut warming: Vec<BoxFuture<'static, ()>> = Vec::new();
+    let mut on_push = None;
+    let network = Arc::new(network(settings, hub));
     if settings.controllers.is_on("cluster") {
-        let drive = cluster(settings, probes, hub, services);
-        warming.push(launch("cluster", "clusters", drive, services, &probes.readiness, group));
+        let drive = cluster(settings, probes, hub, services, network.clone());
+        warming.push(launch("cluster", "clusters", drive, services, &probes.readiness, group).boxed());
+    }
+    if settings.controllers.is_on("application") {
+        let applications = applications::start(settings, probes, hub, services, network, group)?;
+        on_push = Some(applications.on_push);
+        let (drive, readiness) = (applications.drive, &probes.readiness);
+        warming.push(launch("application", "applications", drive, services, readiness, group).boxed());
     }
     let stop = group.stop();
     group.spawn(async move {
@@ -49,6 +59,7 @@ pub(super) fn start(
         // The keeper takes a closed switch for the end.
         stop.cancelled().await;
     });
+    Ok(on_push)
 }
 
 /// Runs a loop as soon as its kind is served; gives what waits until its caches are warm.
@@ -80,7 +91,7 @@ async fn warmed(warm: &mut watch::Receiver<bool>, check: &ReadinessCheck, name: 
     }
 }
 
-fn options(settings: &Settings) -> Options {
+pub(super) fn options(settings: &Settings) -> Options {
     Options {
         workers: usize::try_from(settings.workers).unwrap_or(usize::MAX),
         resync: settings.resync.0,
@@ -94,14 +105,8 @@ fn cluster(
     probes: &Probes,
     hub: &Hub,
     services: &Services,
-) -> Drive<ClusterController<Network>> {
-    let policy = KubeconfigPolicy {
-        allow_exec: settings.allow_kubeconfig_exec,
-        allow_files: settings.allow_kubeconfig_files,
-        allow_insecure_tls: settings.allow_kubeconfig_insecure_tls,
-    };
-    let network =
-        Network { cache: ClientCache::new(policy, Some(hub.requests.clone())), own: hub.own.clone() };
+    network: Arc<Network>,
+) -> Drive<ClusterController<Arc<Network>>> {
     let cluster_settings = cluster::Settings {
         namespace: settings.namespace.clone(),
         secret_namespaces: secret_namespaces(&settings.secret_namespaces),
@@ -115,13 +120,26 @@ fn cluster(
     })
 }
 
+/// The clients of all clusters, for whoever works on them.
+fn network(settings: &Settings, hub: &Hub) -> Network {
+    let policy = KubeconfigPolicy {
+        allow_exec: settings.allow_kubeconfig_exec,
+        allow_files: settings.allow_kubeconfig_files,
+        allow_insecure_tls: settings.allow_kubeconfig_insecure_tls,
+    };
+    Network { cache: ClientCache::new(policy, Some(hub.requests.clone())), own: hub.own.clone() }
+}
+
 /// Where Secrets may be read.
 pub(super) fn secret_namespaces(names: &BTreeSet<String>) -> SecretNamespaces {
     if names.contains(ALL) { SecretNamespaces::All } else { SecretNamespaces::Only(names.clone()) }
 }
 
 /// Watches on Secrets, names and versions only: one per namespace, or a single one for all.
-fn secrets(client: &Client, names: &BTreeSet<String>) -> Vec<(String, Api<PartialObjectMeta<Secret>>)> {
+pub(super) fn secrets(
+    client: &Client,
+    names: &BTreeSet<String>,
+) -> Vec<(String, Api<PartialObjectMeta<Secret>>)> {
     if names.contains(ALL) {
         return vec![("secrets".to_owned(), Api::all(client.clone()))];
     }

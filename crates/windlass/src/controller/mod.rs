@@ -8,6 +8,7 @@
 //!
 //! The leases go back as early as can be: from then on another replica works, and what is left to do here hurts nobody.
 
+mod applications;
 mod drives;
 mod group;
 mod hub;
@@ -34,7 +35,7 @@ use crate::{
 };
 
 /// Every controller there is, by name.
-pub(crate) const CONTROLLERS: &[&str] = &["cluster"];
+pub(crate) const CONTROLLERS: &[&str] = &["application", "cluster"];
 
 /// Longest wait for the leases to be given back: another replica takes them by itself soon after.
 const LEASE_PATIENCE: Duration = Duration::from_secs(3);
@@ -128,7 +129,10 @@ impl House {
             metrics: probes.metrics.register(drive::Metrics::registered),
         };
         let mut drives = Group::new("controller");
-        drives::start(settings, probes, &hub, &services, willing, &mut drives);
+        let on_push = drives::start(settings, probes, &hub, &services, willing, &mut drives)?;
+        if let Some(on_push) = on_push.filter(|_| settings.hooks) {
+            serve::hooks(settings, probes, &hub, on_push, &mut servers).await?;
+        }
         if settings.controllers.is_empty() {
             warn!("every controller is switched off");
         }

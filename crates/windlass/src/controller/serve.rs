@@ -9,6 +9,7 @@ use windlass_server::{
     certificates::{
         CertificateSpec, Endpoint, Files, Keeper, KeeperConfig, ServingCertificate, WebhookConfiguration,
     },
+    hooks::{HookLimits, Hooks, OnPush, Secrets},
     http::Probes,
     listener::{Limits, ListenError, Server},
 };
@@ -51,6 +52,30 @@ pub(super) async fn webhooks(
     let server = bind(settings.webhook_address, "webhookAddress", listen).await?;
     let server = server.with_tls(serving).map_err(|error| refused(error, "webhookAddress"))?;
     group.spawn(server.merge(webhooks.routes()).run(group.stop()));
+    Ok(())
+}
+
+/// Starts the hooks of Git servers: `on_push` is told of what was pushed.
+pub(super) async fn hooks(
+    settings: &Settings,
+    probes: &Probes,
+    hub: &Hub,
+    on_push: OnPush,
+    group: &mut Group,
+) -> Result<(), CommandError> {
+    let limits = HookLimits {
+        rate: settings.hooks_rate,
+        burst: settings.hooks_rate.saturating_mul(5),
+        max_body_bytes: usize::try_from(settings.hooks_max_bytes).unwrap_or(usize::MAX),
+        ..HookLimits::default()
+    };
+    let secrets = Secrets::new();
+    let hooks = Hooks::new(secrets.clone(), limits, &probes.metrics, on_push);
+    let server = bind(settings.hooks_address, "hooksAddress", |address| hooks.bind(address)).await?;
+    let (namespace, name) = (settings.namespace.clone(), settings.hooks_secret.clone());
+    group.spawn(secrets.follow(hub.housekeeping.clone(), namespace, name, group.stop()));
+    group.spawn(server.run(group.stop()));
+    group.spawn(hooks.run(group.stop()));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! `windlass diff`: what differs between the objects of two files.
+//! `windlass diff`: what differs between the objects of two files, or what a revision would do to clusters.
 
 use std::{collections::BTreeMap, fmt::Write as _, path::PathBuf};
 
@@ -9,7 +9,7 @@ use windlass_manifest::{
     identity::ObjectKey,
 };
 
-use super::Format;
+use super::{Format, diff_app};
 use crate::{
     cli,
     error::CommandError,
@@ -19,12 +19,16 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   windlass diff -f before.yaml -f after.yaml
+  windlass diff app web -n shop --revision feature-x
   kubectl get deployment web -o yaml --show-managed-fields | windlass diff -f web.yaml -f - --manager windlass";
 
-/// Compare the objects of two files by what they mean, not by how they are spelled
+/// Compare the objects of two files by what they mean, or a revision of an Application with all its clusters
 #[derive(clap::Args, Debug)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    of: Option<Of>,
+
     /// The two files, the wanted one first; `-` is standard input
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -42,6 +46,11 @@ pub(crate) struct Args {
     output: Option<Format>,
 }
 
+#[derive(clap::Subcommand, Debug)]
+enum Of {
+    App(Box<diff_app::Args>),
+}
+
 /// What is told about one object that is not the same in both files.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -55,6 +64,9 @@ struct Changed {
 
 /// Prints the differences.
 pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
+    if let Some(Of::App(args)) = &args.of {
+        return diff_app::run(args);
+    }
     if args.files.len() != 2 {
         return Err(CommandError::usage(format!("two files are needed, {} given", args.files.len()))
             .hint("Name the wanted one first: windlass diff -f A -f B"));

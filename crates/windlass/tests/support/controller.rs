@@ -41,12 +41,16 @@ impl Replica {
         let scratch = ScratchDir::new("controller").unwrap();
         let http = Port::free().unwrap();
         let log = scratch.path().join("log");
+        // One folder belongs to one process.
+        let own = start.args.iter().any(|arg| arg.starts_with("--work-dir"));
+        let work_dir = (!own).then(|| format!("--work-dir={}", scratch.path().join("work").display()));
         let spec = Spec::new(WINDLASS, &log)
             .arg("controller")
             .arg(format!("--kubeconfig={}", start.kubeconfig.display()))
             .arg(format!("--namespace={}", start.namespace))
             .arg(format!("--identity={}", start.identity))
             .arg(format!("--http-address=127.0.0.1:{}", http.number()))
+            .args(work_dir)
             .args(start.args);
         let child = spec.env("RUST_BACKTRACE", "1").spawn().unwrap();
         Self { child, identity: start.identity.to_owned(), http, log, _scratch: scratch }

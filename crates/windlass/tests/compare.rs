@@ -1,0 +1,161 @@
+//! `windlass diff app` on a real control plane: any revision, without a controller.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod support;
+
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams, PostParams},
+};
+use serde_json::{Value, json};
+use support::{fleet::install_crds, told};
+use windlass_api::Application;
+use windlass_testbed::{
+    control_plane::{ControlPlane, Namespace, User},
+    git::{GitServer, Repo},
+};
+
+struct Bench {
+    client: Client,
+    kubeconfig: PathBuf,
+    namespace: Namespace,
+    home: tempfile::TempDir,
+    repo: Repo,
+    _server: GitServer,
+}
+
+fn config_map(name: &str, value: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{greeting: {value}}}\n")
+}
+
+const SECRET: &str =
+    "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {password: hush-hush}\n";
+
+impl Bench {
+    async fn new(prefix: &str) -> Self {
+        let plane = ControlPlane::shared().await.unwrap();
+        install_crds(&plane.admin()).await;
+        let server = GitServer::start().await.unwrap();
+        let settings = config_map("settings", "new");
+        let repo = server
+            .repo_with_files("shop", &[("app/settings.yaml", &settings), ("app/key.yaml", SECRET)])
+            .unwrap();
+        Self {
+            client: plane.admin(),
+            kubeconfig: plane.kubeconfig_path(&User::Admin).unwrap(),
+            namespace: plane.namespace(prefix).await.unwrap(),
+            home: tempfile::tempdir().unwrap(),
+            repo,
+            _server: server,
+        }
+    }
+
+    /// An Application that made `gone` before, and a `ConfigMap` that somebody else made.
+    async fn application(&self) {
+        let (name, apps) = (self.namespace.name(), self.apps());
+        let app = json!({
+            "apiVersion": "windlass.dev/v1alpha1", "kind": "Application", "metadata": { "name": "shop" },
+            "spec": {
+                "source": { "repoURL": self.repo.url(), "path": "app" },
+                "destinations": [{ "cluster": "in-cluster", "namespace": name }],
+            },
+        });
+        apps.create(&PostParams::default(), &serde_json::from_value(app).unwrap()).await.unwrap();
+        let status = json!({ "status": {
+            "inventory": [{ "clusters": ["in-cluster"], "objects": [format!("v1/ConfigMap/{name}/gone")] }],
+        } });
+        apps.patch_status("shop", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+        let ours = json!({
+            "labels": { "windlass.dev/application": "shop" },
+            "annotations": { "windlass.dev/owner": format!("{name}/shop") }, "name": "gone",
+        });
+        self.apply("windlass", &json!({ "metadata": ours, "data": { "greeting": "old" } })).await;
+        self.apply("somebody", &json!({ "metadata": { "name": "settings" }, "data": { "greeting": "old" } }))
+            .await;
+    }
+
+    async fn apply(&self, manager: &str, object: &Value) {
+        let mut object = object.clone();
+        object["apiVersion"] = json!("v1");
+        object["kind"] = json!("ConfigMap");
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.namespace.name());
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        api.patch(&name, &PatchParams::apply(manager), &Patch::Apply(&object)).await.unwrap();
+    }
+
+    fn apps(&self) -> Api<Application> {
+        Api::namespaced(self.client.clone(), self.namespace.name())
+    }
+
+    async fn diff(&self, args: &[&str]) -> String {
+        let mut command = support::windlass(self.home.path());
+        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
+        command.args(["diff", "app", "shop", "-n", self.namespace.name()]).args(args);
+        command.arg(format!("--kubeconfig={}", self.kubeconfig.display()));
+        tokio::task::spawn_blocking(move || told(&command.output().unwrap())).await.unwrap()
+    }
+}
+
+fn has(told: &str, expected: &[&str]) {
+    for word in expected {
+        assert!(told.contains(word), "{word} is missing:\n{told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn diff_tells_what_a_revision_would_create_change_and_delete() {
+    let bench = Bench::new("diff-app").await;
+    bench.application().await;
+    let name = bench.namespace.name().to_owned();
+    let text = bench.diff(&[]).await;
+    has(
+        &text,
+        &[
+            "exit code: 0",
+            "in-cluster: 1 to create, 1 to change, 1 to delete",
+            &format!("~ ConfigMap {name}/settings"),
+            "data.greeting: \"old\" → \"new\"",
+            "set by somebody",
+            &format!("+ Secret {name}/key"),
+            &format!("- ConfigMap {name}/gone"),
+        ],
+    );
+    assert!(!text.contains("hush"), "{text}");
+    // Nothing was done.
+    let maps: Api<ConfigMap> = Api::namespaced(bench.client.clone(), &name);
+    assert_eq!(maps.get("settings").await.unwrap().data.unwrap()["greeting"], "old");
+    assert!(maps.get_opt("gone").await.unwrap().is_some());
+
+    let shown = bench.diff(&["-o", "markdown", "--exit-code"]).await;
+    has(&shown, &["exit code: 1", "| in-cluster | 1 | 1 | 1 | 0 | 0 |", "- **delete** `ConfigMap"]);
+    let shown = bench.diff(&["-o", "json"]).await;
+    has(&shown, &["\"action\": \"Create\"", "\"action\": \"Delete\"", "\"manager\": \"somebody\""]);
+    assert!(!shown.contains("hush") && !shown.contains("aHVzaC"), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn diff_takes_any_revision_or_a_checkout_and_tells_what_would_be_refused() {
+    let bench = Bench::new("diff-app-rev").await;
+    bench.application().await;
+    let name = bench.namespace.name().to_owned();
+    let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 70000}]}\n";
+    bench.repo.branch("feature").unwrap();
+    bench.repo.commit("A port").on("feature").file("app/web.yaml", service).write().unwrap();
+    let text = bench.diff(&["--revision", "feature"]).await;
+    has(&text, &[&format!("+ Service {name}/web"), "refused by", "70000", "1 refused"]);
+    // What is followed has no Service.
+    assert!(!bench.diff(&[]).await.contains("Service"));
+
+    let checkout = bench.home.path().join("checkout");
+    std::fs::create_dir_all(checkout.join("app")).unwrap();
+    std::fs::write(checkout.join("app/extra.yaml"), config_map("extra", "hello")).unwrap();
+    let text = bench.diff(&["--path", checkout.to_str().unwrap()]).await;
+    has(&text, &[&format!("+ ConfigMap {name}/extra")]);
+    assert!(!text.contains(&format!("{name}/settings")), "{text}");
+
+    let text = bench.diff(&["--revision", "nowhere"]).await;
+    has(&text, &["exit code: 1", "cannot be compared", "nowhere", "hint:"]);
+}
