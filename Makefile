@@ -17,14 +17,14 @@ TESTBED := cargo run --quiet -p windlass-testbed --bin testbed --
 
 .PHONY: help
 help: ## What can be made
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: preflight
 preflight:
 	@scripts/preflight
 
 .PHONY: demo
-demo: preflight ## A control plane, the controller at work, and what to look at (CONTEXT=<context> uses your cluster)
+demo: preflight ## Two control planes and a repository: a commit arrives, a drift is healed, a bad change is held back (CONTEXT=<context> uses your cluster)
 	@cargo build --quiet -p windlass -p windlass-testbed
 	@$(TESTBED) demo $(if $(CONTEXT),--context $(CONTEXT))
 
@@ -56,6 +56,11 @@ bench: preflight tools ## Figures: one program per part, a table and JSON
 .PHONY: soak
 soak: preflight ## The simulations with many more seeds (SEEDS=50000)
 	@WINDLASS_SEEDS=$(or $(SEEDS),50000) cargo test --release -p windlass-deliver --test simulation clusters_converge -- --nocapture
+	@WINDLASS_SEEDS=$(or $(SEEDS),50000) cargo test --release -p windlass-deliver --test application_simulation applications_converge -- --nocapture
+
+.PHONY: soak-deliver
+soak-deliver: preflight tools ## 200 Applications under random commits for an hour: memory stays flat (SECONDS_LONG=3600)
+	@WINDLASS_SOAK_SECONDS=$(or $(SECONDS_LONG),3600) cargo test --release -p windlass --test soak -- --nocapture
 
 .PHONY: fuzz
 fuzz: preflight ## Hostile text for the readers and writers of manifests, a minute each (SECONDS_EACH=600)
