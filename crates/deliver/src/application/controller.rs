@@ -28,7 +28,6 @@ use windlass_manifest::health::Status;
 use super::{
     ledger::Ledger,
     metrics::ApplicationMetrics,
-    observe,
     observed::{Action, Batch, Observed, PartKind, Target},
     plan, waves,
 };
@@ -267,12 +266,11 @@ impl<O: Origin, C: Connector> Controller for ApplicationController<O, C> {
     }
 
     async fn observe(&self, object: Arc<Application>) -> Result<Observed, Error> {
-        if !observe::is_warm(&self.fleet) {
-            let mut warm = self.fleet.warm();
-            let waited = tokio::time::timeout(WARM_UP, warm.wait_for(|warm| *warm)).await;
-            if !matches!(waited, Ok(Ok(_))) {
-                return Err(Error::Warming);
-            }
+        // At once, but for the first seconds after a start.
+        let mut warm = self.fleet.warm();
+        let is_warm = async { warm.wait_for(|warm| *warm).await.is_ok() };
+        if !tokio::time::timeout(WARM_UP, is_warm).await.unwrap_or(false) {
+            return Err(Error::Warming);
         }
         self.facts(&object).await
     }

@@ -30,7 +30,7 @@ use super::{
     program, selector, waves,
 };
 use crate::{
-    fleet::{self, Connector, Fleet, Judge, Member, Prepare, Survey, Surveyed},
+    fleet::{self, Connector, Judge, Member, Prepare, Survey, Surveyed},
     object::{ObjectId, Sealed},
     origin::{Follow, Origin, Seen, Sighting, Wanted},
     render::Rendered,
@@ -73,12 +73,13 @@ struct Meant<'a> {
 impl<O: Origin, C: Connector> ApplicationController<O, C> {
     pub(super) async fn facts(&self, app: &Application) -> Result<Observed, Error> {
         let key = Key::of(app);
-        let mut observed = self.outline(app, &key);
+        let book = self.ledger.book(&key);
+        let mut observed = self.outline(app, &key, &book);
         let members = self.fleet.members();
         if observed.deleting || observed.spec.suspend {
             self.origin.forget(&key);
             if observed.deleting {
-                self.leave_everything(&mut observed, &members).await;
+                self.leave_everything(&mut observed, &members, &book).await;
             }
             return Ok(observed);
         }
@@ -105,7 +106,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         let version = meant.iter().find_map(|one| one.member.version.clone());
         let rendering = self.desired(app, &mut observed, version.as_deref()).await;
         self.roll_out(&mut observed, &meant).await?;
-        let look = |one| self.target(&observed, one, rendering.as_ref(), &known, version.as_deref());
+        let look = |one| self.target(&observed, one, rendering.as_ref(), &known, &book, version.as_deref());
         let targets = join_all(meant.iter().map(look)).await;
         observed.targets = targets;
         observed.blocked = self.blocked(app, &observed).await?;
@@ -113,7 +114,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
     }
 
     /// What the object itself says.
-    fn outline(&self, app: &Application, key: &Key) -> Observed {
+    fn outline(&self, app: &Application, key: &Key, book: &Book) -> Observed {
         let annotation = |name: &str| app.annotations().get(name).cloned();
         let sync = &app.spec.sync;
         Observed {
@@ -134,8 +135,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             targets: Vec::new(),
             lost: Vec::new(),
             rollout: None,
-            analyses: Vec::new(),
-            reverts: self.ledger.book(key).reverts,
+            reverts: book.reverts.clone(),
         }
     }
 
@@ -238,7 +238,6 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             Ok(assignment) => observed.rollout = Some(assignment),
             Err(trouble) => observed.invalid.push(trouble),
         }
-        observed.analyses = analyses;
         Ok(())
     }
 
@@ -249,13 +248,13 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         meant: &Meant<'_>,
         rendering: Option<&Rendering>,
         known: &BTreeMap<String, BTreeSet<ObjectId>>,
+        book: &Book,
         version: Option<&str>,
     ) -> Target {
         let name = &meant.member.name;
         let line = observed.status.clusters.iter().find(|line| line.name == *name);
-        let book = self.ledger.book(&observed.key);
         let want = if meant.leaving { Want::Nothing } else { want(observed, meant, line, rendering) };
-        let mut target = blank(meant, want, &book);
+        let mut target = blank(meant, want, book);
         if meant.member.trouble.is_some() || (target.want == Want::Nothing && !meant.leaving) {
             return target;
         }
@@ -352,9 +351,8 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
     }
 
     /// What is there of an Application that is being deleted.
-    async fn leave_everything(&self, observed: &mut Observed, members: &[Member]) {
+    async fn leave_everything(&self, observed: &mut Observed, members: &[Member], book: &Book) {
         let known = inventory::by_cluster(&observed.status.inventory);
-        let book = self.ledger.book(&observed.key);
         let mut targets = Vec::new();
         for (name, held) in &known {
             let Some(member) = members.iter().find(|member| member.name == *name) else {
@@ -368,7 +366,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
                 infrastructure: false,
                 leaving: true,
             };
-            let mut target = blank(&meant, Want::Nothing, &book);
+            let mut target = blank(&meant, Want::Nothing, book);
             let held: Vec<ObjectId> = held.iter().cloned().collect();
             target.extra = held.iter().map(|id| fleet::Extra { id: id.clone(), live: None }).collect();
             if member.trouble.is_none()
@@ -612,9 +610,4 @@ fn digest(spec: &ApplicationSpec, main: &Rendered, infrastructure: Option<&Rende
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// The fleet, as far as `observe` needs it.
-pub(super) fn is_warm<C: Connector>(fleet: &Fleet<C>) -> bool {
-    *fleet.warm().borrow()
 }

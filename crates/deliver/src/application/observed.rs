@@ -7,12 +7,7 @@ use serde::Serialize;
 use windlass_api::{ApplicationSpec, ApplicationStatus};
 use windlass_cluster::drive::Key;
 
-use super::{
-    contest::Reverts,
-    depends::Blocked,
-    program::Program,
-    waves::{AnalysisState, Assignment},
-};
+use super::{contest::Reverts, depends::Blocked, program::Program, waves::Assignment};
 use crate::{
     fleet::{Extra, Found, Member, State, Work},
     object::ObjectId,
@@ -51,8 +46,6 @@ pub struct Observed {
     pub lost: Vec<String>,
     /// Which cluster gets what, wave by wave; `None` without waves.
     pub rollout: Option<Assignment>,
-    /// Analyses between waves.
-    pub analyses: Vec<AnalysisState>,
     /// How often what was reverted.
     pub reverts: Reverts,
 }
@@ -254,6 +247,21 @@ impl Reverting {
 }
 
 impl Target {
+    /// What failed the last time and is not tried again yet: why it failed, and when it is. With a digest only if just
+    /// that was tried.
+    pub(super) fn held(
+        &self,
+        object: &ObjectId,
+        digest: Option<&[u8; 32]>,
+        retry_at: &dyn Fn(Timestamp, u32) -> Timestamp,
+        now: Timestamp,
+    ) -> Option<(Trouble, Timestamp)> {
+        let attempt = self.attempts.get(object)?;
+        let next = retry_at(attempt.at, attempt.count);
+        let same = digest.is_none_or(|digest| attempt.digest == *digest);
+        (same && next > now).then(|| (attempt.trouble.clone(), next))
+    }
+
     /// Digest of what it should run.
     pub fn digest(&self) -> Option<&str> {
         match &self.want {

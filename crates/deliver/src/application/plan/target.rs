@@ -20,7 +20,7 @@ use super::{
 use crate::{
     application::{
         contest::{self, Reverts},
-        observed::{Part, Reverting, Target, Want},
+        observed::{Reverting, Target, Want},
     },
     fleet::{Found, State, Work},
     gate::{Decision, Ruling},
@@ -192,13 +192,10 @@ fn go(terms: &Terms<'_>, target: &Target, decision: &Decision, plan: &mut Target
     let walked = walk::sync(target, &rules);
     if terms.create_namespace && namespace_is_missing(target) {
         let work = Work::EnsureNamespace(target.namespace.clone());
-        if let Some(attempt) = target.attempts.get(&work.object()) {
-            let next = (terms.retry_at)(attempt.at, attempt.count);
-            if next > terms.now {
-                plan.wake = Some(next);
-                plan.outcome = Outcome::Failing(attempt.trouble.clone());
-                return;
-            }
+        if let Some((trouble, next)) = target.held(&work.object(), None, terms.retry_at, terms.now) {
+            plan.wake = Some(next);
+            plan.outcome = Outcome::Failing(trouble);
+            return;
         }
         plan.steps.push(vec![work]);
     }
@@ -259,7 +256,7 @@ fn heal(terms: &Terms<'_>, target: &Target, decision: &Decision, old: &ClusterLi
     let mut contested = Vec::new();
     let mut differs = false;
     let mut refused = None;
-    for (found, _) in drifted(target, decision) {
+    for found in drifted(target, decision) {
         differs = true;
         if terms.drift != Drift::Revert || !terms.may_heal {
             continue;
@@ -315,12 +312,9 @@ fn revert(
     found: &Found,
 ) -> Result<Option<Work>, (Trouble, Option<Timestamp>)> {
     let id = found.wanted.id();
-    if let Some(attempt) = target.attempts.get(id).filter(|attempt| attempt.digest == *found.wanted.digest())
-    {
-        let next = (terms.retry_at)(attempt.at, attempt.count);
-        if next > terms.now {
-            return Err((attempt.trouble.clone(), Some(next)));
-        }
+    let held = target.held(id, Some(found.wanted.digest()), terms.retry_at, terms.now);
+    if let Some((trouble, next)) = held {
+        return Err((trouble, Some(next)));
     }
     if found.live.as_ref().is_some_and(|live| live.deleting) {
         return Ok(None);
@@ -361,8 +355,7 @@ fn leave(terms: &Terms<'_>, target: &Target, plan: &mut TargetPlan) {
 
 /// What the line says of differences and health.
 fn look(target: &Target, decision: &Decision, held: &BTreeSet<ObjectId>, line: &mut ClusterLine) {
-    line.differences =
-        drifted(target, decision).flat_map(|(found, _)| differences(found)).take(SHOWN).collect();
+    line.differences = drifted(target, decision).flat_map(differences).take(SHOWN).collect();
     line.health = if held.is_empty() && line.digest.is_none() {
         HealthWord::Missing
     } else {
@@ -371,10 +364,7 @@ fn look(target: &Target, decision: &Decision, held: &BTreeSet<ObjectId>, line: &
 }
 
 /// Wanted objects that are not as wanted; hooks are not compared.
-pub(super) fn drifted<'a>(
-    target: &'a Target,
-    decision: &'a Decision,
-) -> impl Iterator<Item = (&'a Found, &'a Part)> {
+fn drifted<'a>(target: &'a Target, decision: &'a Decision) -> impl Iterator<Item = &'a Found> {
     target.parts.iter().flat_map(|part| {
         part.found
             .iter()
@@ -384,7 +374,7 @@ pub(super) fn drifted<'a>(
                     && found.state != State::Same
                     && !decision.left_out.contains(found.wanted.id())
             })
-            .map(move |(found, _)| (found, part))
+            .map(|(found, _)| found)
     })
 }
 

@@ -269,12 +269,9 @@ impl<'a> Walker<'a> {
 
     /// What failed the last time is not tried again at once.
     fn held(&self, found: &Found) -> Option<Progress> {
-        let attempt = self.target.attempts.get(found.wanted.id())?;
-        if attempt.digest != *found.wanted.digest() {
-            return None;
-        }
-        let next = (self.rules.retry_at)(attempt.at, attempt.count);
-        (next > self.rules.now).then(|| Progress::Failing(attempt.trouble.clone(), Some(next)))
+        let wanted = &found.wanted;
+        let held = self.target.held(wanted.id(), Some(wanted.digest()), self.rules.retry_at, self.rules.now);
+        held.map(|(trouble, next)| Progress::Failing(trouble, Some(next)))
     }
 
     fn hook(&mut self, found: &Found, hook: &Hook) -> Next {

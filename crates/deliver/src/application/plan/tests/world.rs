@@ -270,7 +270,6 @@ impl World {
             targets: targets.collect(),
             lost: Vec::new(),
             rollout: None,
-            analyses: Vec::new(),
             reverts: self.ledger.book(&app()).reverts,
         }
     }
