@@ -11,7 +11,10 @@ use std::{sync::Arc, time::Duration};
 
 use kube::ResourceExt;
 use serde::Serialize;
-use windlass_api::{Application, application::PIN_ANNOTATION};
+use windlass_api::{
+    Application,
+    application::{PIN_ANNOTATION, status::Approval},
+};
 use windlass_cluster::drive::{Controller, Key};
 use windlass_manifest::diff::Difference;
 
@@ -19,8 +22,9 @@ use crate::{
     application::{
         ApplicationController, Error,
         observed::{Observed, SourceFacts, Target},
+        plan::prune,
     },
-    fleet::{Connector, Extra, Found, State},
+    fleet::{Connector, Extra, Found, Prune, State},
     gate::{Ruling, Verdict},
     origin::Origin,
     trouble::Trouble,
@@ -45,6 +49,9 @@ pub struct Comparison {
     pub change_id: Option<String>,
     /// By name.
     pub clusters: Vec<OnCluster>,
+    /// Deletions that would wait for somebody to approve them: more than the budget allows, or those that ask for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub approval: Option<Approval>,
 }
 
 /// What it would do on one cluster.
@@ -211,6 +218,7 @@ fn told(observed: &Observed, prune: bool) -> Result<Comparison, Trouble> {
         revision: desired.commit.clone(),
         change_id: desired.change_id.clone(),
         clusters,
+        approval: prune::judge(observed).needs,
     })
 }
 
@@ -219,7 +227,9 @@ fn on_cluster(app: &Key, target: &Target, prune: bool) -> OnCluster {
     let trouble = standing.map(Trouble::message).collect();
     let mut same = 0;
     let mut changes = Vec::new();
-    for found in target.parts.iter().flat_map(|part| &part.found) {
+    let members = target.parts.iter().flat_map(|part| part.found.iter().zip(&part.program.members));
+    // Hooks that have their turn when the Application is deleted are no part of a revision's change.
+    for (found, _) in members.filter(|(_, member)| member.takes_part()) {
         match change(found) {
             Some(change) => changes.push(change),
             None => same += 1,
@@ -270,18 +280,19 @@ fn gone(app: &Key, extra: &Extra, prune: bool) -> Option<ObjectChange> {
     let ours = live.owner.as_deref() == Some(app.to_string().as_str());
     let stays = if !prune {
         Some("spec.sync.prune is off")
-    } else if live.keep {
+    } else if live.fate.prune == Prune::No {
         Some("its annotation says that it is not to be pruned")
     } else if !ours {
         Some("it is not marked as this Application's")
     } else {
         None
     };
+    let asks = (live.fate.prune == Prune::Confirm).then_some("it waits to be confirmed: windlass approve");
     Some(ObjectChange {
         object: extra.id.short(),
         action: if stays.is_some() { Deed::Leave } else { Deed::Delete },
         differences: Vec::new(),
         refused: None,
-        note: stays.map(str::to_owned),
+        note: stays.or(asks).map(str::to_owned),
     })
 }

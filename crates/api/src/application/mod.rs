@@ -33,6 +33,8 @@ pub const IN_CLUSTER: &str = "in-cluster";
 pub const SYNC_ANNOTATION: &str = "windlass.dev/sync";
 /// Annotation: allows the deletions that wait for an approval; its value is `status.approval.id`.
 pub const APPROVE_ANNOTATION: &str = "windlass.dev/approve";
+/// Annotation: with the value `skip`, the Application is deleted without its `PreDelete` and `PostDelete` hooks.
+pub const DELETION_HOOKS_ANNOTATION: &str = "windlass.dev/deletion-hooks";
 /// Annotation: keeps the Application at another revision; its value is a [`status::Pin`] as JSON.
 pub const PIN_ANNOTATION: &str = "windlass.dev/pin";
 

@@ -90,6 +90,10 @@ pub struct ApplicationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval: Option<Approval>,
 
+    /// Deletions that somebody approved and that are not done yet: it holds for these alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Granted>,
+
     /// The last request for a sync that was carried out: the value of the annotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_sync_request: Option<String>,
@@ -206,6 +210,9 @@ pub struct ClusterLine {
     /// Objects there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objects: Option<u32>,
+    /// Hooks that run there when the Application is deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_hooks: Option<u32>,
     /// What is going on, or wrong.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
@@ -424,4 +431,17 @@ pub struct Approval {
     pub of: u32,
     /// Some of them, at most 20.
     pub objects: Vec<String>,
+    /// These objects ask for it themselves, by `Prune=confirm` or `Delete=confirm`, however few they are.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub confirm: bool,
+}
+
+/// Deletions that somebody approved.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Granted {
+    /// What the approval named.
+    pub id: String,
+    /// The objects that may go.
+    pub objects: Vec<Inventory>,
 }

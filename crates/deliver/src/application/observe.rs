@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use windlass_api::{
     Application, ApplicationSpec, ApplicationStatus,
     application::{
-        APPROVE_ANNOTATION, Destination, PIN_ANNOTATION, SYNC_ANNOTATION,
+        APPROVE_ANNOTATION, DELETION_HOOKS_ANNOTATION, Destination, PIN_ANNOTATION, SYNC_ANNOTATION,
         status::{ClusterLine, DeploymentResult, Pin},
         sync::Drift,
     },
@@ -23,14 +23,16 @@ use windlass_cluster::drive::Key;
 
 use super::{
     controller::{ApplicationController, Error},
-    depends, history,
+    depends,
+    destinations::{Meant, meant},
+    history,
     ledger::Book,
     observed::{Desired, Observed, Part, PartKind, Requests, SourceFacts, Target, Want},
     plan::inventory,
-    program, selector, waves,
+    program, waves,
 };
 use crate::{
-    fleet::{self, Connector, Judge, Member, Prepare, Survey, Surveyed},
+    fleet::{self, Connector, Judge, Prepare, Survey, Surveyed},
     object::{ObjectId, Sealed},
     origin::{Follow, Origin, Seen, Sighting, Wanted},
     render::Rendered,
@@ -45,29 +47,30 @@ const MOST_DEPENDENCIES: usize = 256;
 
 /// What a revision renders to, with its infrastructure.
 #[derive(Clone)]
-struct Rendering {
+pub(super) struct Rendering {
     main: Arc<Rendered>,
     infrastructure: Option<Arc<Rendered>>,
-    digest: String,
+    pub(super) digest: String,
+}
+
+/// What every look of a round needs.
+#[derive(Clone, Copy)]
+pub(super) struct Round<'a> {
+    /// What is desired, if it could be rendered.
+    pub(super) rendering: Option<&'a Rendering>,
+    /// What the inventory names, by cluster.
+    pub(super) known: &'a BTreeMap<String, BTreeSet<ObjectId>>,
+    /// What was tried before.
+    pub(super) book: &'a Book,
+    /// The Kubernetes version that charts are told.
+    pub(super) version: Option<&'a str>,
 }
 
 impl Rendering {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.main.objects.is_empty()
             && self.infrastructure.as_ref().is_none_or(|infrastructure| infrastructure.objects.is_empty())
     }
-}
-
-/// A cluster that is meant, with what the spec says of it.
-struct Meant<'a> {
-    member: Member,
-    destination: Option<&'a Destination>,
-    /// Whose namespace and bounds hold there: a cluster that gets nothing but infrastructure has those of the first
-    /// destination.
-    bounds: Option<&'a Destination>,
-    /// It gets the infrastructure.
-    infrastructure: bool,
-    leaving: bool,
 }
 
 impl<O: Origin, C: Connector> ApplicationController<O, C> {
@@ -77,9 +80,10 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         let mut observed = self.outline(app, &key, &book);
         let members = self.fleet.members();
         if observed.deleting || observed.spec.suspend {
-            self.origin.forget(&key);
             if observed.deleting {
                 self.leave_everything(&mut observed, &members, &book).await;
+            } else {
+                self.origin.forget(&key);
             }
             return Ok(observed);
         }
@@ -99,6 +103,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         let known = inventory::by_cluster(&observed.status.inventory);
         observed.lost =
             known.keys().filter(|name| !meant.iter().any(|one| one.member.name == **name)).cloned().collect();
+        self.freshen(&mut observed);
         observed.source = self.source(&observed).await;
         if observed.waits_for_fetch() {
             return Ok(observed);
@@ -106,10 +111,14 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         let version = meant.iter().find_map(|one| one.member.version.clone());
         let rendering = self.desired(app, &mut observed, version.as_deref()).await;
         self.roll_out(&mut observed, &meant).await?;
-        let look = |one| self.target(&observed, one, rendering.as_ref(), &known, &book, version.as_deref());
-        let targets = join_all(meant.iter().map(look)).await;
+        let round =
+            Round { rendering: rendering.as_ref(), known: &known, book: &book, version: version.as_deref() };
+        let targets = join_all(meant.iter().map(|one| self.target(&observed, one, round))).await;
         observed.targets = targets;
         observed.blocked = self.blocked(app, &observed).await?;
+        self.look_ahead(&mut observed, &meant, round).await;
+        self.look_back(&mut observed, &meant, round).await;
+        self.note(&observed);
         Ok(observed)
     }
 
@@ -126,8 +135,14 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
                 .or_else(|| self.settings.default_service_account.clone()),
             spec: app.spec.clone(),
             status: app.status.clone().unwrap_or_default(),
-            requests: Requests { sync: annotation(SYNC_ANNOTATION), approve: annotation(APPROVE_ANNOTATION) },
+            requests: Requests {
+                sync: annotation(SYNC_ANNOTATION),
+                approve: annotation(APPROVE_ANNOTATION),
+                skip_deletion_hooks: annotation(DELETION_HOOKS_ANNOTATION)
+                    .is_some_and(|value| value.trim() == "skip"),
+            },
             deleting: app.metadata.deletion_timestamp.is_some(),
+            deleted_at: app.metadata.deletion_timestamp.as_ref().map(|at| at.0),
             invalid: Vec::new(),
             source: SourceFacts::NotLooked,
             desired: None,
@@ -139,7 +154,16 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         }
     }
 
-    async fn source(&self, observed: &Observed) -> SourceFacts {
+    /// Somebody asked for a sync: it is one of what the repository has now. Until it was fetched, nobody asked.
+    fn freshen(&self, observed: &mut Observed) {
+        let asked = observed.requests.sync.as_ref();
+        let open = asked.filter(|asked| observed.status.last_sync_request.as_ref() != Some(asked));
+        if open.is_some_and(|request| !self.origin.refresh(&observed.key, request)) {
+            observed.requests.sync = None;
+        }
+    }
+
+    pub(super) async fn source(&self, observed: &Observed) -> SourceFacts {
         let follow = Follow {
             app: observed.key.clone(),
             source: observed.spec.source.clone(),
@@ -191,7 +215,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         )
     }
 
-    async fn rendering(
+    pub(super) async fn rendering(
         &self,
         observed: &Observed,
         commit: &str,
@@ -242,15 +266,8 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
     }
 
     /// One cluster: what is wanted there and what is there.
-    async fn target(
-        &self,
-        observed: &Observed,
-        meant: &Meant<'_>,
-        rendering: Option<&Rendering>,
-        known: &BTreeMap<String, BTreeSet<ObjectId>>,
-        book: &Book,
-        version: Option<&str>,
-    ) -> Target {
+    async fn target(&self, observed: &Observed, meant: &Meant<'_>, round: Round<'_>) -> Target {
+        let Round { rendering, known, book, version } = round;
         let name = &meant.member.name;
         let line = observed.status.clusters.iter().find(|line| line.name == *name);
         let want = if meant.leaving { Want::Nothing } else { want(observed, meant, line, rendering) };
@@ -273,10 +290,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             _ => None,
         };
         match self.fill(observed, meant, rendering, &held, &mut target).await {
-            Ok(()) => {
-                self.ledger.found(&observed.key, name, target.found(), self.clock.now());
-                target
-            }
+            Ok(()) => target,
             Err(trouble) => {
                 if !trouble.waits_for_change {
                     self.fleet.suspect(name, &trouble);
@@ -287,7 +301,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
     }
 
     /// Prepares and surveys.
-    async fn fill(
+    pub(super) async fn fill(
         &self,
         observed: &Observed,
         meant: &Meant<'_>,
@@ -315,7 +329,12 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             for (kind, rendered) in all {
                 let prepared = self.preparations.prepare(&link, rendered, &how).await?;
                 target.problems.extend(prepared.problems.iter().cloned());
-                parts.push((kind, prepared.objects.clone()));
+                let mut objects = prepared.objects.clone();
+                if observed.deleting {
+                    // Nothing else of it is wanted any more.
+                    objects.retain(program::runs_at_deletion);
+                }
+                parts.push((kind, objects));
             }
         }
         if !target.problems.is_empty() {
@@ -330,7 +349,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             wanted: &wanted,
             inventory: held,
             ignore: &observed.spec.sync.ignore_differences,
-            judge: if quiet || meant.leaving { Judge::None } else { Judge::All },
+            judge: if quiet || meant.leaving || observed.deleting { Judge::None } else { Judge::All },
             as_user: user.as_deref(),
             makes_namespace: observed.spec.sync.create_namespace.then_some(target.namespace.as_str()),
             memory: &memory,
@@ -344,39 +363,10 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             target.parts.push(Part { kind, program, found });
         }
         target.extra = extra;
-        if meant.infrastructure {
+        if meant.infrastructure && !observed.deleting {
             target.missing_secrets = self.missing_secrets(observed, &link, target).await?;
         }
         Ok(())
-    }
-
-    /// What is there of an Application that is being deleted.
-    async fn leave_everything(&self, observed: &mut Observed, members: &[Member], book: &Book) {
-        let known = inventory::by_cluster(&observed.status.inventory);
-        let mut targets = Vec::new();
-        for (name, held) in &known {
-            let Some(member) = members.iter().find(|member| member.name == *name) else {
-                observed.lost.push(name.clone());
-                continue;
-            };
-            let meant = Meant {
-                member: member.clone(),
-                destination: None,
-                bounds: None,
-                infrastructure: false,
-                leaving: true,
-            };
-            let mut target = blank(&meant, Want::Nothing, book);
-            let held: Vec<ObjectId> = held.iter().cloned().collect();
-            target.extra = held.iter().map(|id| fleet::Extra { id: id.clone(), live: None }).collect();
-            if member.trouble.is_none()
-                && let Err(trouble) = self.fill(observed, &meant, None, &held, &mut target).await
-            {
-                target.unseen = Some(trouble);
-            }
-            targets.push(target);
-        }
-        observed.targets = targets;
     }
 
     /// Whether another Application has to be ready first. Asked only when there is something to apply.
@@ -474,75 +464,6 @@ fn want(
     if waits { keep() } else { Want::New { digest: rendering.digest.clone() } }
 }
 
-/// The clusters that are meant, each once, and those that were.
-fn meant<'a>(
-    spec: &'a ApplicationSpec,
-    status: &ApplicationStatus,
-    members: &[Member],
-) -> Result<Vec<Meant<'a>>, Trouble> {
-    let mut all: BTreeMap<String, Meant<'a>> = BTreeMap::new();
-    let own = spec.infrastructure.as_ref().and_then(|infrastructure| infrastructure.cluster.as_deref());
-    for destination in &spec.destinations {
-        let mut found: Vec<Member> = Vec::new();
-        if let Some(name) = &destination.cluster {
-            found.push(named(name, members));
-        }
-        if let Some(wanted) = &destination.selector {
-            for member in members {
-                if selector::matches(wanted, &member.labels)? {
-                    found.push(member.clone());
-                }
-            }
-        }
-        for member in found {
-            let infrastructure = spec.infrastructure.is_some() && own.is_none_or(|own| own == member.name);
-            all.entry(member.name.clone()).or_insert(Meant {
-                member,
-                destination: Some(destination),
-                bounds: Some(destination),
-                infrastructure,
-                leaving: false,
-            });
-        }
-    }
-    if let Some(own) = own {
-        all.entry(own.to_owned()).or_insert_with(|| Meant {
-            member: named(own, members),
-            destination: None,
-            bounds: spec.destinations.first(),
-            infrastructure: true,
-            leaving: false,
-        });
-    }
-    for name in inventory::by_cluster(&status.inventory).into_keys() {
-        if let Some(member) = members.iter().find(|member| member.name == name) {
-            let leaving = || Meant {
-                member: member.clone(),
-                destination: None,
-                bounds: None,
-                infrastructure: false,
-                leaving: true,
-            };
-            all.entry(name).or_insert_with(leaving);
-        }
-    }
-    Ok(all.into_values().collect())
-}
-
-/// The member of this name; one with trouble if there is none.
-fn named(name: &str, members: &[Member]) -> Member {
-    members.iter().find(|member| member.name == name).cloned().unwrap_or_else(|| Member {
-        name: name.to_owned(),
-        labels: BTreeMap::new(),
-        version: None,
-        trouble: Some(Trouble::standing(
-            "ClusterNotFound",
-            format!("there is no Cluster {name}"),
-            "Register it, or mend the name in spec.destinations: it gets the Application when it is there",
-        )),
-    })
-}
-
 fn cluster_state(observed: &Observed, meant: &Meant<'_>, now: Timestamp) -> waves::ClusterState {
     let name = &meant.member.name;
     let line = observed.status.clusters.iter().find(|line| line.name == *name).cloned().unwrap_or_default();
@@ -562,13 +483,13 @@ fn cluster_state(observed: &Observed, meant: &Meant<'_>, now: Timestamp) -> wave
     }
 }
 
-fn blank(meant: &Meant<'_>, want: Want, book: &Book) -> Target {
+pub(super) fn blank(meant: &Meant<'_>, want: Want, book: &Book) -> Target {
     let name = &meant.member.name;
     Target {
         member: meant.member.clone(),
         leaving: meant.leaving,
         want,
-        namespace: namespace(meant.bounds),
+        namespace: meant.namespace(),
         parts: Vec::new(),
         extra: Vec::new(),
         problems: Vec::new(),
@@ -576,11 +497,9 @@ fn blank(meant: &Meant<'_>, want: Want, book: &Book) -> Target {
         missing_secrets: Vec::new(),
         applied: book.applied.get(name).cloned().unwrap_or_default(),
         attempts: book.attempts.get(name).cloned().unwrap_or_default(),
+        kept: None,
+        ahead: None,
     }
-}
-
-fn namespace(destination: Option<&Destination>) -> String {
-    destination.and_then(|destination| destination.namespace.clone()).unwrap_or_else(|| "default".into())
 }
 
 fn unseen(mut target: Target, trouble: &Trouble) -> Target {

@@ -32,6 +32,8 @@ pub struct Observed {
     pub account: Option<String>,
     /// The object is being deleted.
     pub deleting: bool,
+    /// Since when: it names the run of the hooks that a deletion has.
+    pub deleted_at: Option<Timestamp>,
     /// What is wrong with the spec itself: a selector, a window, a health rule.
     pub invalid: Vec<Trouble>,
     /// What the repository gives.
@@ -67,6 +69,8 @@ pub struct Requests {
     pub sync: Option<String>,
     /// Deletions.
     pub approve: Option<String>,
+    /// The Application goes without its deletion hooks.
+    pub skip_deletion_hooks: bool,
 }
 
 /// What the repository gives.
@@ -122,6 +126,11 @@ pub struct Target {
     pub applied: BTreeMap<ObjectId, [u8; 32]>,
     /// What failed before.
     pub attempts: BTreeMap<ObjectId, Attempt>,
+    /// The same cluster, looked at with what it runs while something newer is held back: that is healed meanwhile.
+    pub kept: Option<Box<Target>>,
+    /// The same cluster, looked at with the desired revision while its wave has not come: what would be refused there is
+    /// known before anybody gets it.
+    pub ahead: Option<Box<Target>>,
 }
 
 /// What a cluster should run.
@@ -268,6 +277,11 @@ impl Target {
             Want::New { digest } | Want::Keep { digest, .. } => Some(digest),
             Want::Nothing => None,
         }
+    }
+
+    /// The look that shows what runs there: what the desired revision would be like does not make that any worse.
+    pub(super) fn running(&self) -> &Self {
+        self.kept.as_deref().unwrap_or(self)
     }
 
     /// All wanted objects.

@@ -42,14 +42,14 @@ impl<K: Ord + Clone, V> Lru<K, V> {
         self.entries.insert(key, (self.now, value));
     }
 
-    pub(super) fn remove<Q>(&mut self, key: &Q)
+    pub(super) fn remove<Q>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Ord + ?Sized,
     {
-        if let Some((used, _)) = self.entries.remove(key) {
-            self.by_use.remove(&used);
-        }
+        let (used, value) = self.entries.remove(key)?;
+        self.by_use.remove(&used);
+        Some(value)
     }
 
     /// Keeps only the entries whose key passes.

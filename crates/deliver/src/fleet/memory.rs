@@ -30,12 +30,17 @@ const UNSEEN_HOLDS: Duration = Duration::from_secs(10);
 /// How long the schema of a custom kind counts.
 const SCHEMA_HOLDS: Duration = Duration::from_secs(300);
 
+/// Wishes that are remembered of one object: what runs, and what is to come. Both are looked at while the newer one is
+/// held back or waits for its wave.
+const WISHES: usize = 2;
+
 const ENTRIES: usize = 10_000;
 const SCHEMAS: usize = 512;
 
 /// What was found out about the objects of one cluster. Bounded; never shows content.
 pub struct Memory {
-    entries: Mutex<Lru<(Key, ObjectKey), Entry>>,
+    /// Newest first.
+    entries: Mutex<Lru<(Key, ObjectKey), Vec<Entry>>>,
     comparable: Mutex<Lru<Digest, Digest>>,
     schemas: Mutex<Lru<(String, String), KindSchema>>,
 }
@@ -108,10 +113,8 @@ impl Memory {
     /// What was found before, if it still counts; without a verdict where there is none that still counts.
     pub(super) fn recall(&self, question: &Question<'_>) -> Option<Found> {
         let mut entries = lock(&self.entries);
-        let entry = entries.get(&(question.app.clone(), question.key.clone()))?;
-        if entry.wanted != *question.wanted.digest() || entry.rules != question.rules {
-            return None;
-        }
+        let known = entries.get(&(question.app.clone(), question.key.clone()))?;
+        let entry = known.iter().find(|entry| entry.is_about(question))?;
         if !entry.holds(question) {
             return None;
         }
@@ -137,7 +140,13 @@ impl Memory {
             found: found.clone(),
             judged,
         };
-        lock(&self.entries).insert((question.app.clone(), question.key.clone()), entry);
+        let key = (question.app.clone(), question.key.clone());
+        let mut entries = lock(&self.entries);
+        let mut known = entries.remove(&key).unwrap_or_default();
+        known.retain(|entry| !entry.is_about(question));
+        known.insert(0, entry);
+        known.truncate(WISHES);
+        entries.insert(key, known);
     }
 
     /// The digest of the fields that an object sets, as [`Live::owned`] has it once it is applied.
@@ -164,6 +173,10 @@ impl Memory {
 }
 
 impl Entry {
+    fn is_about(&self, question: &Question<'_>) -> bool {
+        self.wanted == *question.wanted.digest() && self.rules == question.rules
+    }
+
     fn holds(&self, question: &Question<'_>) -> bool {
         let (Some(known), Some(seen)) = (question.known, &self.found.live) else {
             // Nothing tells of a change: what is not in the index cannot be followed.

@@ -3,6 +3,7 @@ use serde_json::json;
 use windlass_manifest::health::{Health, Status};
 
 use super::*;
+use crate::fleet::Fate;
 
 fn app() -> Key {
     Key { namespace: Some("team".into()), name: "shop".into() }
@@ -23,7 +24,7 @@ fn live(version: &str, owned: u8) -> Live {
         owner: Some("team/shop".into()),
         operation: None,
         deleting: false,
-        keep: false,
+        fate: Fate::default(),
     }
 }
 

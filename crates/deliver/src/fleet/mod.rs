@@ -35,10 +35,11 @@ pub use answers::is_unreachable;
 pub use carry_out::carry_out;
 pub use connect::{Connector, Contact, HubConnector};
 pub use impersonate::Refused;
-pub use index::{Index, NOT_APPLIED, PRUNE};
+pub use index::{Index, NOT_APPLIED};
 pub use link::Link;
 pub use members::NAME_LABEL;
 pub use memory::{Memory, REFUSAL_HOLDS};
+pub use options::{Fate, PRUNE, Prune};
 pub use prepare::{Preparations, Prepare, Prepared, prepare};
 pub use roster::Fleet;
 pub use rulebook::RuleBook;
@@ -116,8 +117,8 @@ pub struct Live {
     pub operation: Option<String>,
     /// It is being deleted.
     pub deleting: bool,
-    /// Its own annotation says that it is not to be pruned.
-    pub keep: bool,
+    /// What its own annotations say about its end.
+    pub fate: Fate,
 }
 
 /// How a wanted object stands on a cluster.

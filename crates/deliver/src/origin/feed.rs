@@ -53,12 +53,25 @@ pub(super) struct State {
     poked: bool,
     /// Pushes that hooks told of and no fetch has shown yet: where each ref should be, and how often it was not.
     expected: BTreeMap<String, (CommitId, u32)>,
+    /// What Applications asked for, and how far it is.
+    asked: BTreeMap<Key, (String, Asked)>,
     default_branch: Option<String>,
     /// Grows whenever a revision may have come to stand for something else.
     generation: u64,
     answers: BTreeMap<Option<String>, (u64, Answer)>,
     /// Commits that are there and can be deployed, as of a generation.
     usable: (u64, BTreeSet<CommitId>),
+}
+
+/// How far a request for a fetch is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// The next fetch answers it.
+    Open,
+    /// The one under way does.
+    Begun,
+    /// It was answered, well or not.
+    Answered,
 }
 
 #[derive(Clone, Debug)]
@@ -135,6 +148,7 @@ impl Feed {
                 failures: 0,
                 poked: false,
                 expected: BTreeMap::new(),
+                asked: BTreeMap::new(),
                 default_branch: None,
                 generation: 0,
                 answers: BTreeMap::new(),
@@ -152,6 +166,21 @@ impl Feed {
     pub(super) fn poke(&self) {
         self.state().poked = true;
         self.bell.notify_one();
+    }
+
+    /// An Application asks for a fetch. Whether this request was answered; each leads to one fetch.
+    pub(super) fn ask(&self, app: &Key, request: &str) -> bool {
+        let mut state = self.state();
+        if let Some((known, asked)) = state.asked.get(app)
+            && known == request
+        {
+            return *asked == Asked::Answered;
+        }
+        state.asked.insert(app.clone(), (request.to_owned(), Asked::Open));
+        state.poked = true;
+        drop(state);
+        self.bell.notify_one();
+        false
     }
 
     /// A hook says that a ref is at a commit now. Servers tell of a push before all of their copies have it: when the
@@ -251,6 +280,7 @@ impl Feed {
     pub(super) fn leave(&self, app: &Key) -> bool {
         let mut state = self.state();
         state.followers.remove(app);
+        state.asked.remove(app);
         let State { followers, answers, .. } = &mut *state;
         answers.retain(|revision, _| followers.values().any(|follower| follower.revision == *revision));
         state.followers.is_empty()
@@ -304,14 +334,21 @@ impl Feed {
     pub(super) fn begin(&self) -> Remote {
         let mut state = self.state();
         state.poked = false;
+        state
+            .asked
+            .values_mut()
+            .filter(|(_, asked)| *asked == Asked::Open)
+            .for_each(|(_, asked)| *asked = Asked::Begun);
         state.remote.clone()
     }
 
-    /// The fetch takes long. Whom to wake: those who wait for the first answer.
+    /// The fetch takes long. Whom to wake: those who wait for the first answer, or asked for this fetch.
     pub(super) fn is_late(&self, trouble: Trouble) -> Vec<Key> {
         let mut state = self.state();
+        // Who asked is not kept waiting for ever: what is known already is all that there is for now.
+        let asked = state.answered();
         if state.outcome.is_some() || state.late.is_some() {
-            return Vec::new();
+            return asked;
         }
         state.late = Some(trouble);
         state.followers.keys().cloned().collect()
@@ -320,6 +357,17 @@ impl Feed {
     /// A fetch ended. Whom to wake.
     pub(super) fn settle(&self, result: Result<&Fetched, Trouble>) -> Vec<Key> {
         let mut state = self.state();
+        let mut concerned = state.answered();
+        for app in Self::concerned(&mut state, result) {
+            if !concerned.contains(&app) {
+                concerned.push(app);
+            }
+        }
+        concerned
+    }
+
+    /// Whom the end of a fetch concerns.
+    fn concerned(state: &mut State, result: Result<&Fetched, Trouble>) -> Vec<Key> {
         state.ended = Some(Instant::now());
         let reason = |outcome: &Option<Result<(), Trouble>>| match outcome {
             None => None,
@@ -384,6 +432,17 @@ impl State {
     fn interval(&self) -> Option<Duration> {
         let active = self.followers.values().filter(|follower| !follower.parked);
         active.map(|follower| follower.interval).min()
+    }
+
+    /// The fetch under way answers those who asked before it began. Who they are.
+    fn answered(&mut self) -> Vec<Key> {
+        let begun = self.asked.iter_mut().filter(|(_, (_, asked))| *asked == Asked::Begun);
+        begun
+            .map(|(app, (_, asked))| {
+                *asked = Asked::Answered;
+                app.clone()
+            })
+            .collect()
     }
 
     fn stale(&self) -> Option<Trouble> {

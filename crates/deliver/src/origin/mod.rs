@@ -93,6 +93,11 @@ pub trait Origin: Send + Sync + 'static {
     /// Renders a commit. Answered from a cache when none of its inputs changed.
     fn render(&self, wanted: Wanted<'_>) -> impl Future<Output = Result<Arc<Rendered>, Trouble>> + Send;
 
+    /// Somebody asked for what the repository has now. Whether it was fetched since: if not, it is fetched at once, and
+    /// the Application is woken when that ended, well or not. The same request leads to one fetch, however often it is
+    /// asked.
+    fn refresh(&self, app: &Key, request: &str) -> bool;
+
     /// The Application follows nothing any more.
     fn forget(&self, app: &Key);
 }

@@ -222,6 +222,12 @@ impl<R: Render> Origin for Repos<R> {
         inner.renderer.render(&mirror, &wanted, keys).await
     }
 
+    fn refresh(&self, app: &Key, request: &str) -> bool {
+        let feed = self.0.feeds().by_app.get(app).cloned();
+        // Who follows nothing yet is about to: then it is fetched for the first time.
+        feed.is_some_and(|feed| feed.ask(app, request))
+    }
+
     fn forget(&self, app: &Key) {
         let inner = &self.0;
         let left = inner.feeds().leave(app);

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use windlass_api::application::status::Approval;
 use windlass_deliver::compare::{Comparison, Deed, ObjectChange, OnCluster};
 use windlass_manifest::diff::Difference;
 
@@ -34,10 +35,26 @@ pub(crate) fn text(comparison: &Comparison) -> String {
             }
         }
     }
+    if let Some(approval) = &comparison.approval {
+        let _ = writeln!(text, "\n! {}", waits(approval));
+    }
     if comparison.clusters.is_empty() {
         text.push_str("\nno cluster: no Cluster matches spec.destinations\n");
     }
     text
+}
+
+/// Deletions that would wait for somebody.
+fn waits(approval: &Approval) -> String {
+    let why = if approval.confirm {
+        "these objects ask to be confirmed"
+    } else {
+        "that is more than spec.sync.deletionBudget allows"
+    };
+    format!(
+        "{} of {} objects would not be deleted before somebody approves it with windlass approve: {why}.",
+        approval.deletions, approval.of
+    )
 }
 
 /// A comment on a pull request.
@@ -63,6 +80,9 @@ pub(crate) fn markdown(comparison: &Comparison) -> String {
             one.refused() + one.count(Deed::Blocked),
             one.same
         );
+    }
+    if let Some(approval) = &comparison.approval {
+        let _ = writeln!(text, "\n:warning: {}", cell(&waits(approval)));
     }
     for one in comparison.clusters.iter().filter(|one| !one.changes.is_empty() || !one.trouble.is_empty()) {
         let _ = writeln!(text, "\n<details><summary>{}: {}</summary>\n", cell(&one.cluster), summary(one));
@@ -240,7 +260,19 @@ mod tests {
                     changes: Vec::new(),
                 },
             ],
+            approval: Some(Approval { deletions: 12, of: 20, ..Approval::default() }),
         }
+    }
+
+    #[test]
+    fn deletions_that_would_wait_for_an_approval_are_told() {
+        let mut sample = sample();
+        for shown in [text(&sample), markdown(&sample)] {
+            assert!(shown.contains("12 of 20 objects would not be deleted"), "{shown}");
+            assert!(shown.contains("deletionBudget") && shown.contains("windlass approve"), "{shown}");
+        }
+        sample.approval.as_mut().unwrap().confirm = true;
+        assert!(text(&sample).contains("ask to be confirmed"));
     }
 
     #[test]

@@ -258,12 +258,7 @@ fn cluster_trouble(cluster: &ClusterLine, facts: &Facts) -> Option<Reason> {
             let ready =
                 found.status.as_ref().and_then(|status| condition::get(&status.conditions, condition::READY));
             if let Some(ready) = ready.filter(|ready| ready.status != condition::Truth::True.as_str()) {
-                details.push(format!(
-                    "Cluster {} ({}): {}",
-                    cluster.name,
-                    ready.reason,
-                    line(&ready.message)
-                ));
+                details.push(of_cluster(&cluster.name, &ready.reason, &line(&ready.message)));
             }
         }
         Some(None) if cluster.name != IN_CLUSTER => {
@@ -299,6 +294,17 @@ fn cluster_trouble(cluster: &ClusterLine, facts: &Facts) -> Option<Reason> {
     }
     let head = format!("On {}: {}, {}", cluster.name, sync_word(cluster.sync), health_word(cluster.health));
     Some(Reason::new(head, details))
+}
+
+/// What a Cluster says of itself. Most of its sentences name it already.
+fn of_cluster(name: &str, reason: &str, message: &str) -> String {
+    let named = message.strip_prefix("Cluster ").or_else(|| message.strip_prefix("cluster "));
+    match named.and_then(|rest| rest.strip_prefix(name)) {
+        Some(rest) if !rest.starts_with(|next: char| next.is_alphanumeric() || next == '-') => {
+            format!("{message} ({reason})")
+        }
+        _ => format!("Cluster {name} ({reason}): {message}"),
+    }
 }
 
 fn violations(status: &ApplicationStatus) -> Option<Reason> {
@@ -368,6 +374,16 @@ mod tests {
     fn a_cluster_that_went_away_is_told_even_if_all_was_well_when_it_was_last_seen() {
         let answer = why(&fixtures::healthy("api"), &facts(), fixtures::now());
         assert!(answer.text.contains("Cluster west (Unreachable)"), "{}", answer.text);
+    }
+
+    #[test]
+    fn the_name_of_a_cluster_is_told_once() {
+        let told = |message: &str| of_cluster("west", "Unreachable", message);
+        assert_eq!(told("Cluster west does not answer."), "Cluster west does not answer. (Unreachable)");
+        assert_eq!(told("cluster west does not answer"), "cluster west does not answer (Unreachable)");
+        assert_eq!(told("It does not answer."), "Cluster west (Unreachable): It does not answer.");
+        let other = "Cluster west-2 does not answer.";
+        assert_eq!(told(other), format!("Cluster west (Unreachable): {other}"));
     }
 
     #[test]

@@ -91,6 +91,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAMESPACE", default_value = tree::CONTROLLER_NAMESPACE)]
     controller_namespace: String,
 
+    /// Account that the controller applies Applications as which name none: its --default-service-account
+    #[arg(long, value_name = "NAME", env = "WINDLASS_DEFAULT_SERVICE_ACCOUNT")]
+    default_service_account: Option<String>,
+
     #[command(flatten)]
     hub: HubArgs,
 }
@@ -130,7 +134,10 @@ async fn gather(
         hub.client.clone(),
         Arc::new(repos.clone()),
         Arc::clone(&fleet),
-        Settings { cross_namespace_dependencies: true, ..Settings::default() },
+        Settings {
+            cross_namespace_dependencies: true,
+            default_service_account: args.default_service_account.clone(),
+        },
         Clock::system(),
         ApplicationMetrics::default(),
     );

@@ -19,7 +19,7 @@ pub(crate) fn by_cluster(inventory: &[Inventory]) -> BTreeMap<String, BTreeSet<O
 }
 
 /// The other way; clusters without objects are left out. The result depends on the content alone.
-pub(super) fn grouped(all: &BTreeMap<String, BTreeSet<ObjectId>>) -> Vec<Inventory> {
+pub(crate) fn grouped(all: &BTreeMap<String, BTreeSet<ObjectId>>) -> Vec<Inventory> {
     let mut groups: BTreeMap<&BTreeSet<ObjectId>, Vec<String>> = BTreeMap::new();
     for (cluster, ids) in all.iter().filter(|(_, ids)| !ids.is_empty()) {
         groups.entry(ids).or_default().push(cluster.clone());

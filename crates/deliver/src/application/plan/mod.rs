@@ -1,7 +1,7 @@
 //! Decides about an `Application`. Pure: facts in, plan out.
 //!
 //! ```text
-//!   facts ─► gate (verdicts → may anything pass?) ─► budget (deletions) ─► operation (begin, go on, end)
+//!   facts ─► standing (gate: may anything pass? what else holds it?) ─► budget (deletions) ─► operation (begin, go on, end)
 //!         ─► each cluster: walk the steps · heal · prune ─► inventory first, then work ─► status, notes, wake
 //! ```
 //!
@@ -13,7 +13,8 @@ mod deletion;
 pub(crate) mod inventory;
 mod notes;
 mod operation;
-mod prune;
+pub(crate) mod prune;
+mod standing;
 mod status;
 mod target;
 #[cfg(test)]
@@ -28,14 +29,12 @@ use std::{
 use jiff::Timestamp;
 use windlass_api::{
     ApplicationStatus,
-    application::{
-        PolicyMode,
-        status::{Approval, ClusterLine, Operation},
-    },
+    application::status::{ClusterLine, Operation},
 };
 use windlass_cluster::drive::{Plan, Wake};
 
 pub(crate) use operation::timed_out;
+pub(crate) use standing::kept;
 
 use self::{
     operation::Course,
@@ -48,7 +47,7 @@ use super::{
 };
 use crate::{
     fleet::{State, Work},
-    gate::{self, Decision, Ruling, Verdict},
+    gate::Decision,
     trouble::Trouble,
 };
 
@@ -96,22 +95,18 @@ struct Verdicts<'a> {
     now: Timestamp,
     course: Course,
     decisions: Vec<Decision>,
-    approval: Option<Approval>,
+    /// Of clusters whose wave has not come.
+    ahead: Vec<Decision>,
+    deletions: budget::Verdict,
     plans: Vec<TargetPlan>,
     /// Why a new revision is not applied although there is one.
     held: Option<Trouble>,
 }
 
 fn decide(observed: &Observed, opening: &Opening, now: Timestamp) -> Plan<Action, ApplicationStatus> {
-    let decisions: Vec<Decision> =
-        observed.targets.iter().map(|target| judge(observed.spec.policy.mode, target)).collect();
-    let blocked = observed.targets.iter().zip(&decisions).any(|(target, decision)| {
-        decision.blocked
-            && target::is_new(target, &line(observed, target), observed.status.operation.as_ref())
-    });
-    let held = operation::held(observed, opening);
+    let standing::Standing { decisions, ahead, blocked, held } = standing::of(observed, opening);
     let course = operation::course(observed, held.is_none() && !blocked, now);
-    let (may_prune, approval) = deletions(observed);
+    let deletions = prune::judge(observed);
     let provisional = course.operation.clone().unwrap_or_else(|| operation::begin(observed, now));
     let retry_at = |at: Timestamp, count: u32| retry_at(observed, at, count);
     let owner = observed.key.to_string();
@@ -121,8 +116,10 @@ fn decide(observed: &Observed, opening: &Opening, now: Timestamp) -> Plan<Action
         operation: &provisional,
         may_sync: course.operation.is_some() && held.is_none(),
         may_heal: (sync.automated || course.operation.is_some()) && opening.open,
-        may_prune: may_prune && opening.open && (sync.automated || course.operation.is_some()),
+        may_prune: deletions.allowed && opening.open && (sync.automated || course.operation.is_some()),
+        confirmed: deletions.confirmed,
         blocked,
+        mode: observed.spec.policy.mode,
         drift: sync.drift,
         prune: sync.prune,
         create_namespace: sync.create_namespace,
@@ -142,7 +139,7 @@ fn decide(observed: &Observed, opening: &Opening, now: Timestamp) -> Plan<Action
             target::plan(&terms, target, &line(observed, target), &held, decision)
         })
         .collect();
-    let verdicts = Verdicts { observed, opening, now, course, decisions, approval, plans, held };
+    let verdicts = Verdicts { observed, opening, now, course, decisions, ahead, deletions, plans, held };
     verdicts.carry_out(&known)
 }
 
@@ -197,63 +194,6 @@ impl Verdicts<'_> {
 fn line(observed: &Observed, target: &Target) -> ClusterLine {
     let name = &target.member.name;
     observed.status.clusters.iter().find(|line| line.name == *name).cloned().unwrap_or_default()
-}
-
-/// What policy says about one cluster. A kind that is not served, and that the change does not bring, is refused too.
-fn judge(mode: PolicyMode, target: &Target) -> Decision {
-    let mut verdicts: Vec<Verdict> = target.found().filter_map(|found| found.verdict.clone()).collect();
-    for part in &target.parts {
-        let unknown = part.found.iter().filter(|found| found.state == State::UnknownKind);
-        for found in
-            unknown.filter(|found| !brings(target, &found.wanted.id().group, &found.wanted.id().kind))
-        {
-            let id = found.wanted.id();
-            verdicts.push(Verdict {
-                object: id.clone(),
-                cluster: Some(target.member.name.clone()),
-                policy: "kind".into(),
-                ruling: Ruling::Refused(format!(
-                    "the cluster does not serve {} {}. Install its CustomResourceDefinition, or mend the apiVersion",
-                    id.api_version(),
-                    id.kind
-                )),
-            });
-        }
-    }
-    gate::decide(mode, &verdicts)
-}
-
-/// Whether the same change brings the definition of a kind.
-fn brings(target: &Target, group: &str, kind: &str) -> bool {
-    target.found().any(|found| {
-        let object = found.wanted.object();
-        found.wanted.id().kind == "CustomResourceDefinition"
-            && object["spec"]["group"] == *group
-            && object["spec"]["names"]["kind"] == *kind
-    })
-}
-
-/// Whether deletions may be carried out, and what has to be approved if not.
-fn deletions(observed: &Observed) -> (bool, Option<Approval>) {
-    let owner = observed.key.to_string();
-    let wishes: Vec<(String, crate::object::ObjectId)> = observed
-        .targets
-        .iter()
-        .filter(|target| target.leaving || matches!(target.want, Want::New { .. } | Want::Keep { .. }))
-        .flat_map(|target| {
-            let going = target.extra.iter().filter(|extra| prune::may_go(extra, &owner));
-            going.map(|extra| (target.member.name.clone(), extra.id.clone()))
-        })
-        .collect();
-    if !observed.spec.sync.prune || wishes.is_empty() {
-        return (true, None);
-    }
-    let total: usize = inventory::by_cluster(&observed.status.inventory).values().map(BTreeSet::len).sum();
-    let approved = observed.requests.approve.as_deref();
-    match budget::judge(&observed.spec.sync.deletion_budget, &wishes, total, approved) {
-        budget::Verdict::Allowed => (true, None),
-        budget::Verdict::Needs(approval) => (false, Some(approval)),
-    }
 }
 
 /// The cluster whose infrastructure has to be ready before others get anything.

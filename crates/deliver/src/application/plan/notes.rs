@@ -2,13 +2,16 @@
 
 use windlass_api::{
     ApplicationStatus,
-    application::status::{DeploymentResult, Phase},
+    application::status::{Approval, DeploymentResult, Phase},
     condition::{self, READY},
 };
 use windlass_cluster::events::Note;
 
 /// Violations that get an Event of their own.
 const EVENTS: usize = 5;
+
+/// Objects that a sentence names.
+const NAMED: usize = 5;
 
 /// What happened between two statuses.
 pub(super) fn between(old: &ApplicationStatus, new: &ApplicationStatus) -> Vec<Note> {
@@ -20,13 +23,7 @@ pub(super) fn between(old: &ApplicationStatus, new: &ApplicationStatus) -> Vec<N
         let message = format!("{} on {at}: {}: {}", violation.object, violation.policy, violation.message);
         notes.push(Note::warning("PolicyViolation", "Judge", message));
     }
-    if let Some(approval) = new.approval.as_ref().filter(|_| old.approval != new.approval) {
-        let message = format!(
-            "{} of {} objects would be deleted; approve it with windlass approve",
-            approval.deletions, approval.of
-        );
-        notes.push(Note::warning("ApprovalNeeded", "Prune", message));
-    }
+    approval(old, new, &mut notes);
     if let Some(pin) = new.pin.as_ref().filter(|_| old.pin != new.pin) {
         let to = pin.to.as_deref().unwrap_or("the state before");
         let message = format!(
@@ -40,6 +37,47 @@ pub(super) fn between(old: &ApplicationStatus, new: &ApplicationStatus) -> Vec<N
     }
     drift(old, new, &mut notes);
     notes
+}
+
+/// What happened between two statuses of an Application that is being deleted.
+pub(super) fn deletion(old: &ApplicationStatus, new: &ApplicationStatus) -> Vec<Note> {
+    let mut notes = Vec::new();
+    approval(old, new, &mut notes);
+    let ready = |status: &ApplicationStatus| condition::get(&status.conditions, READY).cloned();
+    let before = ready(old).map(|before| before.reason);
+    if let Some(after) = ready(new).filter(|after| Some(&after.reason) != before.as_ref()) {
+        let fine = ["Deleting", "RunningHooks"].contains(&after.reason.as_str());
+        match after.reason.as_str() {
+            "ApprovalNeeded" => {}
+            _ if fine => notes.push(Note::normal(after.reason, "Delete", after.message)),
+            _ => notes.push(Note::warning(after.reason, "Delete", after.message)),
+        }
+    }
+    notes
+}
+
+fn approval(old: &ApplicationStatus, new: &ApplicationStatus, notes: &mut Vec<Note>) {
+    let Some(approval) = new.approval.as_ref().filter(|_| old.approval != new.approval) else { return };
+    let message = if approval.confirm {
+        confirmation(approval)
+    } else {
+        format!(
+            "{} of {} objects would be deleted; approve it with windlass approve",
+            approval.deletions, approval.of
+        )
+    };
+    notes.push(Note::warning("ApprovalNeeded", "Prune", message));
+}
+
+/// Who asks to be confirmed, for people.
+pub(super) fn confirmation(approval: &Approval) -> String {
+    let named = approval.objects.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+    let more = usize::try_from(approval.deletions).unwrap_or(usize::MAX).saturating_sub(NAMED);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    format!(
+        "Not deleted before somebody confirms it (Prune=confirm, Delete=confirm): {named}{more}. \
+         Look at them and allow it with: windlass approve"
+    )
 }
 
 fn phase(old: &ApplicationStatus, new: &ApplicationStatus, notes: &mut Vec<Note>) {

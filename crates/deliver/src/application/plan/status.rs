@@ -18,7 +18,7 @@ use windlass_cluster::drive::Wake;
 
 use super::{
     HEALTH_TIMEOUT, INFRASTRUCTURE_TIMEOUT, LONGEST_RETRY, Outcome, TargetPlan, Verdicts, Want, inventory,
-    outcomes,
+    notes, outcomes,
     target::{earliest, gravity, worst},
 };
 use crate::{
@@ -97,7 +97,8 @@ pub(super) fn of(verdicts: &Verdicts<'_>) -> (ApplicationStatus, Wake) {
     let mut status = base(observed);
     status.history.clone_from(&verdicts.course.history);
     status.operation.clone_from(&verdicts.course.operation);
-    status.approval.clone_from(&verdicts.approval);
+    status.approval.clone_from(&verdicts.deletions.needs);
+    status.granted.clone_from(&verdicts.deletions.granted);
     status.given_up.clone_from(&verdicts.course.given_up);
     let pinned = observed.desired.as_ref().and_then(|desired| desired.pin.clone());
     status.pin = verdicts.course.pin.clone().or(pinned);
@@ -163,9 +164,14 @@ fn lines(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
 
 fn violations(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
     let all: Vec<Violation> =
-        verdicts.decisions.iter().flat_map(|decision| decision.violations.iter().cloned()).collect();
+        decisions(verdicts).flat_map(|decision| decision.violations.iter().cloned()).collect();
     status.violation_count = u32::try_from(all.len()).ok().filter(|count| *count > 0);
     status.violations = all.into_iter().take(VIOLATIONS).collect();
+}
+
+/// What policy says of every cluster, also of those whose wave has not come.
+fn decisions<'v>(verdicts: &'v Verdicts<'_>) -> impl Iterator<Item = &'v Decision> {
+    verdicts.decisions.iter().chain(&verdicts.ahead)
 }
 
 fn sync(verdicts: &Verdicts<'_>) -> Sync {
@@ -210,7 +216,7 @@ fn sync_word(verdicts: &Verdicts<'_>) -> SyncWord {
             word = SyncWord::Unknown;
         }
     }
-    if verdicts.approval.is_some() { SyncWord::OutOfSync } else { word }
+    if verdicts.deletions.needs.is_some() { SyncWord::OutOfSync } else { word }
 }
 
 fn health(verdicts: &Verdicts<'_>) -> Health {
@@ -225,7 +231,7 @@ fn health(verdicts: &Verdicts<'_>) -> Health {
         any = true;
         let gravity = gravity(plan.line.health);
         if gravity > worst_so_far.0 {
-            let said = worst(target, decision, &plan.inventory)
+            let said = worst(target.running(), decision, &plan.inventory)
                 .map(|(_, said)| said)
                 .or_else(|| plan.line.message.clone());
             let message = said.map(|said| format!("{}: {said}", plan.line.name));
@@ -273,8 +279,8 @@ fn policy_word(verdicts: &Verdicts<'_>) -> Option<Word> {
     if !blocked {
         return None;
     }
-    let decisions = verdicts.decisions.iter().filter(|decision| decision.blocked);
-    let all: Vec<&Violation> = decisions.flat_map(|decision| &decision.violations).collect();
+    let refusing = decisions(verdicts).filter(|decision| decision.blocked);
+    let all: Vec<&Violation> = refusing.flat_map(|decision| &decision.violations).collect();
     Some(Word::not_ready(Phase::Failed, "PolicyRefused", refusal(&all)))
 }
 
@@ -309,7 +315,10 @@ fn failing_word(verdicts: &Verdicts<'_>) -> Option<Word> {
 
 /// What it waits for before it begins, or goes on.
 fn waiting_word(verdicts: &Verdicts<'_>, status: &ApplicationStatus) -> Option<Word> {
-    if let Some(approval) = &verdicts.approval {
+    if let Some(approval) = verdicts.deletions.needs.as_ref().filter(|approval| approval.confirm) {
+        return Some(Word::not_ready(Phase::Pending, "ApprovalNeeded", notes::confirmation(approval)));
+    }
+    if let Some(approval) = &verdicts.deletions.needs {
         let message = format!(
             "{} of {} objects would be deleted, which is more than spec.sync.deletionBudget allows. \
              Look at them and allow it with: windlass approve",
@@ -368,7 +377,7 @@ fn running_word(verdicts: &Verdicts<'_>, status: &ApplicationStatus) -> Word {
         .collect();
     if let Some(line) = status.clusters.iter().find(|line| away.contains(&line.name.as_str())) {
         let message = line.message.clone().unwrap_or_default();
-        let message = format!("Cluster {}: {message}", line.name);
+        let message = of_cluster(&line.name, &message);
         return Word::not_ready(Phase::Degraded, "ClusterUnreachable", message);
     }
     if let Some(line) = status.clusters.iter().find(|line| !line.contested.is_empty()) {
@@ -395,6 +404,15 @@ fn running_word(verdicts: &Verdicts<'_>, status: &ApplicationStatus) -> Word {
         (Phase::Syncing, None) => Word::not_ready(phase, "Progressing", said()),
         (_, _) => Word::not_ready(phase, format!("{:?}", status.health.status), said()),
     }
+}
+
+/// What is wrong with a cluster, with its name. Most sentences name it already.
+fn of_cluster(name: &str, message: &str) -> String {
+    let named = message.strip_prefix("Cluster ").and_then(|rest| rest.strip_prefix(name));
+    if named.is_some_and(|rest| rest.starts_with(' ')) {
+        return message.to_owned();
+    }
+    format!("Cluster {name}: {message}")
 }
 
 fn short(status: &ApplicationStatus) -> String {
@@ -477,7 +495,7 @@ fn admitted(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
     let now = verdicts.now;
     let all: Vec<Violation> = status.violations.clone();
     let refs: Vec<&Violation> = all.iter().collect();
-    if verdicts.decisions.iter().any(|decision| decision.blocked) {
+    if decisions(verdicts).any(|decision| decision.blocked) {
         set(status, ADMITTED, Truth::False, "PolicyRefused", &refusal(&refs), now);
     } else if verdicts.decisions.iter().any(|decision: &Decision| !decision.left_out.is_empty()) {
         let message = format!("{} objects are left out because policy refuses them.", left_out(verdicts));

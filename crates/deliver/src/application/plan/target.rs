@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::{
     application::{
+        PolicyMode,
         status::{ClusterLine, Contested, HealthWord, HookResult, ObjectDifference, Operation, SyncWord},
         sync::Drift,
     },
@@ -15,6 +16,7 @@ use windlass_manifest::health::Status;
 
 use super::{
     prune::{self, Pruning},
+    standing,
     walk::{self, Progress, Rules, Walked},
 };
 use crate::{
@@ -44,8 +46,12 @@ pub(super) struct Terms<'a> {
     pub(super) may_heal: bool,
     /// Deletions may be carried out.
     pub(super) may_prune: bool,
+    /// Also those that ask to be confirmed.
+    pub(super) confirmed: bool,
     /// Policy lets nothing of the change pass.
     pub(super) blocked: bool,
+    /// What is done about what policy refuses.
+    pub(super) mode: PolicyMode,
     /// What becomes of changes that others made.
     pub(super) drift: Drift,
     /// Objects that are no longer wanted are deleted.
@@ -159,6 +165,12 @@ pub(super) fn plan(
         go(terms, target, decision, &mut plan);
     } else {
         heal(terms, target, decision, old, &mut plan);
+    }
+    if let Some(kept) = target.kept.as_deref() {
+        keep(terms, kept, old, held, &mut plan);
+    }
+    if plan.line.digest.as_deref() == target.digest() && target.digest().is_some() {
+        plan.line.deletion_hooks = deletion_hooks(target);
     }
     finish(terms, target, old, &mut plan);
     plan
@@ -303,6 +315,43 @@ fn heal(terms: &Terms<'_>, target: &Target, decision: &Decision, old: &ClusterLi
             Pruning::Waiting(why) => plan.line.message = Some(why),
         }
     }
+}
+
+/// Something newer is held back: what runs is healed meanwhile. The line goes on telling of the newer one, but for how it
+/// fares, which is how what runs does.
+fn keep(
+    terms: &Terms<'_>,
+    kept: &Target,
+    old: &ClusterLine,
+    held: &BTreeSet<ObjectId>,
+    plan: &mut TargetPlan,
+) {
+    let idle = matches!(plan.outcome, Outcome::Idle | Outcome::Blocked | Outcome::Failing(_));
+    if !idle || !plan.steps.is_empty() {
+        return;
+    }
+    let decision = standing::judge(terms.mode, kept);
+    let mut healing = TargetPlan { steps: Vec::new(), reverting: Vec::new(), wake: None, ..plan.clone() };
+    heal(terms, kept, &decision, old, &mut healing);
+    // What it runs stays in the inventory, also while it is not there.
+    plan.inventory.extend(wanted_ids(kept, &decision.left_out).filter(|id| held.contains(id)));
+    plan.inventory.extend(healing.steps.iter().flatten().map(Work::object));
+    plan.line.contested = healing.line.contested;
+    plan.line.health = worst(kept, &decision, held).map_or(HealthWord::Healthy, |(word, _)| word);
+    plan.wake = earliest(plan.wake, healing.wake);
+    plan.steps = healing.steps;
+    plan.reverting = healing.reverting;
+    if let Outcome::Failing(trouble) = healing.outcome
+        && plan.outcome == Outcome::Idle
+    {
+        plan.line.message = Some(trouble.message());
+    }
+}
+
+/// Hooks that run when the Application is deleted.
+fn deletion_hooks(target: &Target) -> Option<u32> {
+    let members = target.parts.iter().flat_map(|part| &part.program.members);
+    u32::try_from(members.filter(|member| member.runs_at_deletion()).count()).ok().filter(|count| *count > 0)
 }
 
 /// How a change is taken back, if it can be now; or why not, and when it is tried again.
@@ -478,7 +527,7 @@ fn finish(terms: &Terms<'_>, target: &Target, old: &ClusterLine, plan: &mut Targ
                 "{} is contested: {} changed it back {} times. Let one of the two leave the field alone.",
                 contested.object, contested.manager, contested.rounds
             )),
-            None => worst(target, &Decision::pass(), &plan.inventory).map(|(_, said)| said),
+            None => worst(target.running(), &Decision::pass(), &plan.inventory).map(|(_, said)| said),
         },
     };
 }

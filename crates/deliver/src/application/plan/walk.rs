@@ -121,6 +121,13 @@ pub(super) fn failed(target: &Target, rules: &Rules<'_>) -> Walked {
     walker.end(stop)
 }
 
+/// Walks the hooks of a deletion: `PreDelete` before anything goes, `PostDelete` after.
+pub(super) fn deletion(target: &Target, rules: &Rules<'_>, phase: SyncPhase) -> Walked {
+    let mut walker = Walker::new(target, rules);
+    let stop = target.parts.iter().find_map(|part| walker.phase(part, phase));
+    walker.end(stop)
+}
+
 impl<'a> Walker<'a> {
     fn new(target: &'a Target, rules: &'a Rules<'a>) -> Self {
         Self {
@@ -150,7 +157,7 @@ impl<'a> Walker<'a> {
     }
 
     fn phase(&mut self, part: &Part, phase: SyncPhase) -> Option<Progress> {
-        let steps: Vec<&Step> = part.program.steps.iter().filter(|step| step.phase == phase).collect();
+        let steps: Vec<&Step> = part.program.of(phase).collect();
         steps.iter().find_map(|step| self.step(part, step, &steps))
     }
 

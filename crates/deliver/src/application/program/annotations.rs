@@ -205,8 +205,8 @@ impl<'a> Reader<'a> {
         for word in words(text) {
             let (option, value) = word.split_once('=').map_or((word, "true"), |(a, b)| (a.trim(), b.trim()));
             let known = match option {
-                "Prune" => set_or_keep(prune(value), &mut options.prune),
-                "Delete" => set_or_keep(prune(value), &mut options.delete),
+                "Prune" => set_or_keep(Prune::read(value), &mut options.prune),
+                "Delete" => set_or_keep(Prune::read(value), &mut options.delete),
                 "Replace" => set(flag(value), &mut options.replace),
                 "Force" => set(flag(value), &mut options.force),
                 "SkipDryRunOnMissingResource" => set(flag(value), &mut options.skip_dry_run_on_missing),
@@ -250,15 +250,6 @@ fn flag(value: &str) -> Option<bool> {
     match value {
         "true" => Some(true),
         "false" => Some(false),
-        _ => None,
-    }
-}
-
-fn prune(value: &str) -> Option<Prune> {
-    match value {
-        "true" => Some(Prune::Yes),
-        "false" => Some(Prune::No),
-        "confirm" => Some(Prune::Confirm),
         _ => None,
     }
 }

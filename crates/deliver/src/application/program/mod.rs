@@ -16,6 +16,7 @@ use serde::Serialize;
 
 pub use deletion::deletion_order;
 
+pub use crate::fleet::Prune;
 use crate::{object::Sealed, trouble::Trouble};
 
 /// Reason of the [`Trouble`] about an annotation that cannot be read.
@@ -110,6 +111,13 @@ impl Member {
             })
         })
     }
+
+    /// It is a hook that has its turn when the Application is deleted.
+    pub fn runs_at_deletion(&self) -> bool {
+        self.hook.as_ref().is_some_and(|hook| {
+            hook.phases.iter().any(|phase| matches!(phase, HookPhase::PreDelete | HookPhase::PostDelete))
+        })
+    }
 }
 
 /// An object that does something at a point of a sync and ends, such as a Job that moves a database on.
@@ -158,18 +166,6 @@ pub enum HookDelete {
     HookSucceeded,
     /// When it failed.
     HookFailed,
-}
-
-/// Whether an object may be deleted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub enum Prune {
-    /// Yes.
-    #[default]
-    Yes,
-    /// Only after somebody said so.
-    Confirm,
-    /// Never.
-    No,
 }
 
 /// How an object is treated.
@@ -227,6 +223,11 @@ pub fn program(objects: &[Sealed]) -> Program {
     problems.sort_by(|a, b| (&a.what, &a.remedy).cmp(&(&b.what, &b.remedy)));
     problems.dedup();
     Program { steps, deletion, members, problems }
+}
+
+/// Whether an object is a hook that has its turn when the Application is deleted.
+pub fn runs_at_deletion(object: &Sealed) -> bool {
+    annotations::read(object, &mut Vec::new()).runs_at_deletion()
 }
 
 #[cfg(test)]

@@ -30,8 +30,8 @@ use windlass_manifest::identity::{ObjectKey, split_api_version};
 
 use super::{FleetOptions, Live, RuleBook, Wakes};
 use crate::trouble::Trouble;
+pub use record::NOT_APPLIED;
 use record::{Fresh, Uid};
-pub use record::{NOT_APPLIED, PRUNE};
 use state::{From, Phase, State};
 
 /// What of ours lives on one cluster. Made by [`super::Link::new`].

@@ -10,19 +10,12 @@ use windlass_manifest::{
 };
 
 use crate::{
-    fleet::{Live, RuleBook},
+    fleet::{Fate, Live, RuleBook},
     tracking::{self, LABEL, MANAGER},
 };
 
 /// [`Live::owned`] of an object that our manager never applied: no object has this digest.
 pub const NOT_APPLIED: Digest = [0; 32];
-
-/// Annotation on an object that is not to be pruned, when it says `disabled`.
-pub const PRUNE: &str = "windlass.dev/prune";
-/// Argo CD's word for the same, among other options: `Prune=false`.
-const ARGO_OPTIONS: &str = "argocd.argoproj.io/sync-options";
-/// Helm's word for the same: `keep`.
-const HELM_POLICY: &str = "helm.sh/resource-policy";
 
 /// What an object that was just read says, before it is filed.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,7 +30,7 @@ pub(super) struct Fresh {
     pub(super) owner: Option<String>,
     pub(super) operation: Option<Box<str>>,
     pub(super) deleting: bool,
-    pub(super) keep: bool,
+    pub(super) fate: Fate,
     /// Whether it carries the label that watches select.
     pub(super) labelled: bool,
 }
@@ -65,7 +58,7 @@ impl Fresh {
                 .and_then(|all| all.get(tracking::OPERATION)?.as_str())
                 .map(Into::into),
             deleting: text("deletionTimestamp").is_some(),
-            keep: keeps(metadata),
+            fate: Fate::of(metadata),
             labelled: metadata.get("labels").is_some_and(|labels| labels.get(LABEL).is_some()),
         })
     }
@@ -82,17 +75,9 @@ impl Fresh {
             owner: self.owner,
             operation: self.operation.map(Into::into),
             deleting: self.deleting,
-            keep: self.keep,
+            fate: self.fate,
         }
     }
-}
-
-fn keeps(metadata: &Value) -> bool {
-    let annotation = |name: &str| metadata.get("annotations").and_then(|all| all.get(name)?.as_str());
-    annotation(PRUNE).is_some_and(|value| value.trim() == "disabled")
-        || annotation(HELM_POLICY).is_some_and(|value| value.trim() == "keep")
-        || annotation(ARGO_OPTIONS)
-            .is_some_and(|options| options.split(',').any(|option| option.trim() == "Prune=false"))
 }
 
 /// What is kept of a live object: about 130 bytes, whatever its size.
@@ -110,7 +95,7 @@ pub(super) struct Record {
     /// The operation that it was made for, if it is a hook.
     pub(super) operation: Option<Box<str>>,
     pub(super) deleting: bool,
-    pub(super) keep: bool,
+    pub(super) fate: Fate,
     /// It still says that it belongs to `owner`.
     pub(super) claimed: bool,
 }
@@ -126,7 +111,7 @@ impl Record {
             owner: self.owner.as_ref().filter(|_| self.claimed).map(ToString::to_string),
             operation: self.operation.as_deref().map(str::to_owned),
             deleting: self.deleting,
-            keep: self.keep,
+            fate: self.fate,
         }
     }
 
@@ -137,7 +122,7 @@ impl Record {
             || self.status != fresh.health.status
             || *self.message != *fresh.health.message
             || self.deleting != fresh.deleting
-            || self.keep != fresh.keep
+            || self.fate != fresh.fate
             || self.operation != fresh.operation
             || self.owner.as_deref().filter(|_| self.claimed) != fresh.owner.as_deref()
     }
@@ -222,6 +207,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::fleet::Prune;
 
     proptest! {
         #[test]
@@ -245,18 +231,24 @@ mod tests {
     }
 
     #[test]
-    fn an_object_says_whether_it_is_to_be_kept() {
-        let keep = |annotations: Value| {
+    fn an_object_says_what_is_to_become_of_it() {
+        let fate = |annotations: Value| {
             let object = json!({ "apiVersion": "v1", "kind": "ConfigMap",
                 "metadata": { "name": "a", "annotations": annotations } });
-            Fresh::of(&object, &RuleBook::default()).unwrap().keep
+            let fate = Fresh::of(&object, &RuleBook::default()).unwrap().fate;
+            (fate.prune, fate.delete)
         };
-        assert!(keep(json!({ "windlass.dev/prune": "disabled" })));
-        assert!(keep(json!({ "argocd.argoproj.io/sync-options": "Validate=false, Prune=false" })));
-        assert!(keep(json!({ "helm.sh/resource-policy": "keep" })));
-        assert!(!keep(json!({ "argocd.argoproj.io/sync-options": "Prune=true" })));
-        assert!(!keep(json!({ "windlass.dev/prune": "enabled" })));
-        assert!(!keep(json!(null)));
+        let argo = |options: &str| fate(json!({ "argocd.argoproj.io/sync-options": options }));
+        assert_eq!(fate(json!({ "windlass.dev/prune": "disabled" })), (Prune::No, Prune::No));
+        assert_eq!(fate(json!({ "windlass.dev/prune": "confirm" })), (Prune::Confirm, Prune::Yes));
+        assert_eq!(fate(json!({ "windlass.dev/prune": "what" })), (Prune::No, Prune::No));
+        assert_eq!(fate(json!({ "helm.sh/resource-policy": "keep" })), (Prune::No, Prune::No));
+        assert_eq!(argo("Validate=false, Prune=false"), (Prune::No, Prune::Yes));
+        assert_eq!(argo("Prune=confirm,Delete=confirm"), (Prune::Confirm, Prune::Confirm));
+        assert_eq!(argo("Delete=false"), (Prune::Yes, Prune::No));
+        assert_eq!(argo("Prune=true"), (Prune::Yes, Prune::Yes));
+        assert_eq!(fate(json!({ "windlass.dev/prune": "enabled" })), (Prune::Yes, Prune::Yes));
+        assert_eq!(fate(json!(null)), (Prune::Yes, Prune::Yes));
     }
 
     #[test]

@@ -336,7 +336,7 @@ impl State {
             status: fresh.health.status,
             operation: fresh.operation,
             deleting: fresh.deleting,
-            keep: fresh.keep,
+            fate: fresh.fate,
             claimed,
         };
         if let Some(kind) = self.kinds.get_mut(&spot.kind) {

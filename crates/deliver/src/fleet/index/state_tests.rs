@@ -18,7 +18,7 @@ use super::{
     record::{Fresh, Uid, Version},
     state::{Effects, From, Phase, State},
 };
-use crate::trouble::Trouble;
+use crate::{fleet::Fate, trouble::Trouble};
 
 fn gvk() -> GroupVersionKind {
     GroupVersionKind::gvk("", "v1", "ConfigMap")
@@ -44,7 +44,7 @@ fn fresh(name: &str, uid: u8, version: u64) -> Fresh {
         owner: Some("shop/web".into()),
         operation: None,
         deleting: false,
-        keep: false,
+        fate: Fate::default(),
         labelled: true,
     }
 }

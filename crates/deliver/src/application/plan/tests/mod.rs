@@ -2,5 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod decisions;
+mod deletions;
+mod holding;
 mod walks;
 mod world;

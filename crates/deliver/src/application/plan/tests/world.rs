@@ -4,7 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use windlass_api::{ApplicationSpec, ApplicationStatus, condition};
+use windlass_api::{
+    ApplicationSpec, ApplicationStatus,
+    application::{Deletion, status::DeploymentResult},
+    condition,
+};
 use windlass_cluster::drive::{Key, Plan, Wake};
 use windlass_manifest::{
     digest,
@@ -13,12 +17,14 @@ use windlass_manifest::{
 
 use crate::{
     application::{
+        depends::Blocked,
         ledger::Ledger,
         observed::{Action, Desired, Observed, Part, PartKind, Requests, SourceFacts, Target, Want},
-        plan::{inventory, plan},
+        plan::{inventory, kept, plan},
         program,
+        waves::{self, Assignment},
     },
-    fleet::{Done, Extra, Found, Live, Member, State, Work},
+    fleet::{Done, Extra, Fate, Found, Live, Member, Prune, State, Work},
     gate::{Ruling, Verdict},
     object::{ObjectId, Sealed},
     origin::Seen,
@@ -56,8 +62,12 @@ pub(super) struct World {
     pub(super) commits: BTreeMap<String, Vec<Value>>,
     pub(super) broken: Option<Trouble>,
     pub(super) clusters: BTreeMap<String, Place>,
-    /// Names of objects that policy refuses, by cluster.
+    /// Names of objects that policy refuses, also as `cluster/name`.
     pub(super) deny: BTreeSet<String>,
+    /// What makes the head unfit for every cluster.
+    pub(super) problem: Option<Trouble>,
+    /// Another Application has to be ready first.
+    pub(super) blocked: Option<Blocked>,
     /// What a newly applied object is like.
     pub(super) born: Status,
     pub(super) now: Timestamp,
@@ -72,6 +82,20 @@ pub(super) fn app() -> Key {
 
 pub(super) fn config(name: &str, value: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "namespace": "shop" }, "data": { "v": value } })
+}
+
+/// What an object's sync options say about its end.
+fn fate(object: &Value) -> Fate {
+    let annotations = &object["metadata"]["annotations"];
+    if annotations["windlass.dev/prune"] == "disabled" {
+        return Fate::KEPT;
+    }
+    let options = annotations["argocd.argoproj.io/sync-options"].as_str().unwrap_or_default();
+    let said = |name: &str| {
+        let value = options.split(',').find_map(|one| one.trim().strip_prefix(name)?.strip_prefix('='));
+        value.and_then(Prune::read).unwrap_or_default()
+    };
+    Fate { prune: said("Prune"), delete: said("Delete") }
 }
 
 impl World {
@@ -90,6 +114,8 @@ impl World {
             broken: None,
             clusters: clusters.iter().map(|name| ((*name).to_owned(), Place::default())).collect(),
             deny: BTreeSet::new(),
+            problem: None,
+            blocked: None,
             born: Status::Healthy,
             now: Timestamp::from_second(1_700_000_000).unwrap(),
             ledger: Ledger::default(),
@@ -149,7 +175,7 @@ impl World {
                 .as_str()
                 .map(str::to_owned),
             deleting: false,
-            keep: held.object["metadata"]["annotations"]["windlass.dev/prune"] == "disabled",
+            fate: fate(&held.object),
         }
     }
 
@@ -163,7 +189,8 @@ impl World {
                 _ => State::Differs(Vec::new()),
             },
         };
-        let refused = self.deny.contains(&wanted.id().name);
+        let name = &wanted.id().name;
+        let refused = self.deny.contains(name) || self.deny.contains(&format!("{cluster}/{name}"));
         let ruling = if refused { Ruling::Refused("denied".into()) } else { Ruling::Pass };
         let judged = matches!(state, State::Missing | State::Differs(_));
         let verdict = judged.then(|| Verdict {
@@ -182,7 +209,13 @@ impl World {
             Want::Keep { commit, .. } => Some(commit.clone()),
             Want::Nothing => None,
         };
-        let sealed = commit.map(|commit| Self::sealed(&self.commits[&commit])).unwrap_or_default();
+        let problems: Vec<Trouble> =
+            self.problem.iter().filter(|_| matches!(want, Want::New { .. })).cloned().collect();
+        let commit = commit.filter(|_| problems.is_empty()).or_else(|| self.runs_last_hooks(name));
+        let mut sealed = commit.map(|commit| Self::sealed(&self.commits[&commit])).unwrap_or_default();
+        if self.deleting {
+            sealed.retain(program::runs_at_deletion);
+        }
         let book = self.ledger.book(&app());
         let leaving = !self.spec.destinations.iter().any(|one| one.cluster.as_deref() == Some(name));
         let wanted: BTreeSet<&ObjectId> = sealed.iter().map(Sealed::id).collect();
@@ -193,7 +226,6 @@ impl World {
             .map(|id| Extra { id: id.clone(), live: place.objects.get(id).map(Self::live) });
         let away = place.away.then(|| Trouble::passing("Unreachable", "it does not answer", "wait"));
         let found: Vec<Found> = sealed.iter().map(|wanted| self.found(name, wanted)).collect();
-        self.ledger.found(&app(), name, found.iter(), self.now);
         Target {
             member: Member { name: name.into(), labels: place.labels.clone(), version: None, trouble: away },
             leaving,
@@ -201,11 +233,75 @@ impl World {
             namespace: "shop".into(),
             extra: extra.collect(),
             parts: vec![Part { kind: PartKind::Main, program: program::program(&sealed), found }],
-            problems: Vec::new(),
+            problems,
             unseen: None,
             missing_secrets: Vec::new(),
             applied: book.applied.get(name).cloned().unwrap_or_default(),
             attempts: book.attempts.get(name).cloned().unwrap_or_default(),
+            kept: None,
+            ahead: None,
+        }
+    }
+
+    /// The commit whose hooks have their turn now that the Application goes.
+    fn runs_last_hooks(&self, cluster: &str) -> Option<String> {
+        let wanted =
+            self.deleting && self.spec.deletion == Deletion::Delete && !self.requests.skip_deletion_hooks;
+        let line = self.status.clusters.iter().find(|line| line.name == cluster && wanted)?;
+        line.revision.clone().filter(|_| line.deletion_hooks.is_some())
+    }
+
+    /// Which cluster gets what, wave by wave.
+    fn rollout(&self, commit: &str, digest: &str) -> Option<Assignment> {
+        let progressive = self.spec.progressive.as_ref()?;
+        let proven =
+            self.status.history.iter().any(|one| {
+                one.result == DeploymentResult::Succeeded && one.digest.as_deref() == Some(digest)
+            });
+        let new = waves::Revision { commit: commit.into(), digest: digest.into(), proven };
+        let state = |(name, place): (&String, &Place)| {
+            let line =
+                self.status.clusters.iter().find(|line| line.name == *name).cloned().unwrap_or_default();
+            waves::ClusterState {
+                name: name.clone(),
+                labels: place.labels.clone(),
+                reachable: !place.away,
+                revision: line.revision,
+                digest: line.digest,
+                target: line.target,
+                sync: line.sync,
+                health: line.health,
+                message: line.message,
+                healthy_since: line.healthy_since.map(|at| at.0),
+                failed: None,
+            }
+        };
+        let clusters: Vec<waves::ClusterState> = self.clusters.iter().map(state).collect();
+        Some(waves::assign(progressive, &new, &clusters, &[], self.now).unwrap())
+    }
+
+    /// The looks besides the first one, as the controller takes them.
+    fn look_again(&self, observed: &mut Observed, digest: &str) {
+        let rollout = observed.rollout.clone();
+        let waits = |name: &str| rollout.as_ref().is_some_and(|rollout| !rollout.gets_new(name));
+        for target in observed.targets.iter_mut().filter(|target| !target.leaving && !self.deleting) {
+            let name = target.member.name.clone();
+            if waits(&name) && target.member.trouble.is_none() {
+                let want = Want::New { digest: digest.to_owned() };
+                target.ahead = Some(Box::new(self.target(&name, &self.clusters[&name], want)));
+            }
+        }
+        for name in kept(observed, self.now) {
+            let line = self.status.clusters.iter().find(|line| line.name == name).unwrap();
+            let want =
+                Want::Keep { commit: line.revision.clone().unwrap(), digest: line.digest.clone().unwrap() };
+            let mut look = self.target(&name, &self.clusters[&name], want);
+            look.extra = Vec::new();
+            let target = observed.targets.iter_mut().find(|target| target.member.name == name).unwrap();
+            target.kept = Some(Box::new(look));
+        }
+        for target in &observed.targets {
+            self.ledger.found(&app(), &target.member.name, target.running().found(), self.now);
         }
     }
 
@@ -228,22 +324,28 @@ impl World {
             digest: Ok(digest.clone()),
             empty: objects.is_empty(),
         };
-        let targets = self.clusters.iter().filter_map(|(name, place)| {
-            let line = self.status.clusters.iter().find(|line| line.name == *name);
-            let meant = self.spec.destinations.iter().any(|one| one.cluster.as_deref() == Some(name));
-            let want = if self.deleting || !meant {
-                Want::Nothing
-            } else if usable {
-                Want::New { digest: digest.clone() }
-            } else {
-                match line.and_then(|line| Some((line.revision.clone()?, line.digest.clone()?))) {
-                    Some((commit, digest)) => Want::Keep { commit, digest },
-                    None => Want::Nothing,
-                }
-            };
-            let known = inventory::by_cluster(&self.status.inventory).contains_key(name);
-            (meant || known).then(|| self.target(name, place, want))
-        });
+        let rollout = self.rollout(&commit, &digest).filter(|_| usable && !self.deleting);
+        let waits = |name: &str| rollout.as_ref().is_some_and(|rollout| !rollout.gets_new(name));
+        let targets: Vec<Target> = self
+            .clusters
+            .iter()
+            .filter_map(|(name, place)| {
+                let line = self.status.clusters.iter().find(|line| line.name == *name);
+                let meant = self.spec.destinations.iter().any(|one| one.cluster.as_deref() == Some(name));
+                let want = if self.deleting || !meant {
+                    Want::Nothing
+                } else if usable && !waits(name) {
+                    Want::New { digest: digest.clone() }
+                } else {
+                    match line.and_then(|line| Some((line.revision.clone()?, line.digest.clone()?))) {
+                        Some((commit, digest)) => Want::Keep { commit, digest },
+                        None => Want::Nothing,
+                    }
+                };
+                let known = inventory::by_cluster(&self.status.inventory).contains_key(name);
+                (meant || known).then(|| self.target(name, place, want))
+            })
+            .collect();
         let source = match &self.broken {
             Some(trouble) => SourceFacts::Trouble(trouble.clone()),
             None => SourceFacts::Seen(Seen {
@@ -255,7 +357,7 @@ impl World {
                 stale: None,
             }),
         };
-        Observed {
+        let mut observed = Observed {
             key: app(),
             generation: Some(self.generation),
             spec: self.spec.clone(),
@@ -263,15 +365,18 @@ impl World {
             requests: self.requests.clone(),
             account: None,
             deleting: self.deleting,
+            deleted_at: self.deleting.then(|| Timestamp::from_second(1_800_000_000).unwrap()),
             invalid: Vec::new(),
             source,
             desired: self.broken.is_none().then_some(desired),
-            blocked: None,
-            targets: targets.collect(),
+            blocked: self.blocked.clone(),
+            targets,
             lost: Vec::new(),
-            rollout: None,
+            rollout,
             reverts: self.ledger.book(&app()).reverts,
-        }
+        };
+        self.look_again(&mut observed, &digest);
+        observed
     }
 
     /// One round; `crash` ends it before its status is written.
@@ -366,6 +471,20 @@ impl World {
 
     pub(super) fn names(&self, cluster: &str) -> Vec<String> {
         self.clusters[cluster].objects.keys().map(|id| id.name.clone()).collect()
+    }
+
+    /// The value that a `ConfigMap` holds.
+    pub(super) fn value(&self, cluster: &str, name: &str) -> Option<String> {
+        let id: ObjectId = format!("v1/ConfigMap/shop/{name}").parse().unwrap();
+        let held = self.clusters[cluster].objects.get(&id)?;
+        held.object["data"]["v"].as_str().map(str::to_owned)
+    }
+
+    /// What Ready says.
+    pub(super) fn message(&self) -> String {
+        condition::get(&self.status.conditions, condition::READY)
+            .map(|ready| ready.message.clone())
+            .unwrap_or_default()
     }
 
     pub(super) fn reason(&self) -> String {
