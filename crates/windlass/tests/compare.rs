@@ -137,6 +137,19 @@ async fn diff_tells_what_a_revision_would_create_change_and_delete() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn diff_tells_when_deletions_would_wait_and_acts_as_the_account_of_the_controller() {
+    let bench = Bench::new("diff-app-budget").await;
+    bench.application().await;
+    let none = json!({ "spec": { "sync": { "deletionBudget": { "maxObjects": 0, "maxPercent": 0 } } } });
+    bench.apps().patch("shop", &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
+    let text = bench.diff(&[]).await;
+    has(&text, &["1 of 1 objects would not be deleted", "deletionBudget", "windlass approve"]);
+    // An account that may do nothing: what would be applied as it is refused.
+    let text = bench.diff(&["--default-service-account", "nobody"]).await;
+    has(&text, &["refused by", "nobody"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn diff_takes_any_revision_or_a_checkout_and_tells_what_would_be_refused() {
     let bench = Bench::new("diff-app-rev").await;
     bench.application().await;

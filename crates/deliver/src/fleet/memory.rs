@@ -51,6 +51,8 @@ pub(super) struct KindSchema {
     at: Instant,
     /// `None` when there is no definition that can be read.
     pub(super) schema: Option<Arc<Schema>>,
+    /// Versions whose objects cannot have a status.
+    pub(super) mute: Arc<BTreeSet<String>>,
 }
 
 #[derive(Clone)]
@@ -166,9 +168,16 @@ impl Memory {
         (known.at.elapsed() < SCHEMA_HOLDS).then(|| known.clone())
     }
 
-    pub(super) fn keep_schema(&self, group: &str, kind: &str, schema: Option<Arc<Schema>>) {
-        let known = KindSchema { at: Instant::now(), schema };
-        lock(&self.schemas).insert((group.to_owned(), kind.to_owned()), known);
+    pub(super) fn keep_schema(
+        &self,
+        group: &str,
+        kind: &str,
+        schema: Option<Arc<Schema>>,
+        mute: BTreeSet<String>,
+    ) -> KindSchema {
+        let known = KindSchema { at: Instant::now(), schema, mute: Arc::new(mute) };
+        lock(&self.schemas).insert((group.to_owned(), kind.to_owned()), known.clone());
+        known
     }
 }
 

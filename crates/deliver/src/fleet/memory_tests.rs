@@ -137,6 +137,26 @@ async fn what_would_be_new_is_not_tried_out_again_while_its_verdict_counts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_runs_and_what_is_to_come_are_both_remembered() {
+    let case = Case::new(&found(State::Same, Some(live("1", 1)), None));
+    let known = live("1", 1);
+    let ask = |wanted: &Sealed| {
+        case.memory.recall(&Question { wanted, ..case.question(Some(&known)) }).map(|found| found.state)
+    };
+    let keep = |wanted: &Sealed| {
+        let found =
+            Found { wanted: wanted.clone(), ..found(State::Differs(Vec::new()), Some(live("1", 1)), None) };
+        case.memory.keep(&Question { wanted, ..case.question(Some(&known)) }, &found);
+    };
+    let (newer, newest) = (sealed("2"), sealed("3"));
+    keep(&newer);
+    assert_eq!((ask(&case.wanted), ask(&newer)), (Some(State::Same), Some(State::Differs(Vec::new()))));
+    keep(&newest);
+    assert_eq!(ask(&case.wanted), None, "no more than two");
+    assert!(ask(&newer).is_some() && ask(&newest).is_some());
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_application_can_be_forgotten() {
     let case = Case::new(&found(State::Missing, None, None));
     case.memory.forget(&Key { namespace: None, name: "other".into() });

@@ -11,6 +11,7 @@ mod link;
 mod lru;
 mod members;
 mod memory;
+mod mute;
 mod options;
 mod prepare;
 mod refusal;

@@ -50,7 +50,7 @@ impl Fate {
 
     /// Reads an object's metadata. Helm's word, then Argo CD's options, then ours: whoever comes later wins. What nobody
     /// understands keeps the object: only that can be put right later.
-    pub(super) fn of(metadata: &Value) -> Self {
+    pub(crate) fn of(metadata: &Value) -> Self {
         let annotation =
             |name: &str| metadata.get("annotations").and_then(|all| all.get(name)?.as_str()).map(str::trim);
         let mut fate = Self::default();

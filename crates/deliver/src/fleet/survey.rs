@@ -29,6 +29,7 @@ use windlass_cluster::{
 use windlass_manifest::{
     diff,
     digest::{self, Digest},
+    health::{Health, Status, waits_for_any_status},
     identity::ObjectKey,
     schema::Schema,
 };
@@ -37,7 +38,8 @@ use super::{
     Extra, Found, Link, Live, State, answers,
     dry_run::Judges,
     ignore,
-    memory::{self, Memory, Question},
+    memory::{self, KindSchema, Memory, Question},
+    mute,
 };
 use crate::{
     gate::Verdict,
@@ -114,7 +116,8 @@ pub async fn survey(link: &Link, survey: &Survey<'_>) -> Result<Surveyed, Troubl
     let (reader, applier) = (link.client(), link.acting_as(survey.as_user));
     let judges = Judges { link, client: &applier, brought: &brought };
     let round = Round { link, survey, kinds: &kinds, client: &reader, judges };
-    let objects = round.look(survey.wanted).await?;
+    let mut objects = round.look(survey.wanted).await?;
+    round.listen(&mut objects).await?;
     // Made first and polled later: a closure that makes them in the stream would tie the future to one thread.
     let left: Vec<_> = extra.into_iter().map(|id| round.left(id)).collect();
     let extra = stream::iter(left).buffered(AT_ONCE).try_collect().await?;
@@ -337,8 +340,9 @@ impl<'a> Round<'a> {
         if let Some(owner) = self.other(&live) {
             return Ok(found(wanted, State::Foreign(owner), Some(live)));
         }
-        let schema = self.schema(served).await?;
-        let schema = schema.as_deref().unwrap_or(Schema::built_in());
+        let kind = self.schema(served).await?;
+        let schema = kind.as_ref().and_then(|kind| kind.schema.as_deref());
+        let schema = schema.unwrap_or(Schema::built_in());
         let (wanted, differences) = compare(schema, wanted, &object, rules);
         let state = if differences.is_empty() { State::Same } else { State::Differs(differences) };
         Ok(found(&wanted, state, Some(live)))
@@ -368,29 +372,45 @@ impl<'a> Round<'a> {
         retrying(Retries::default(), || endpoint.get(&id.name)).await
     }
 
-    /// The schema of a custom kind, from its definition on the cluster; `None` for built-in kinds, and where that cannot
-    /// be read.
-    async fn schema(&self, served: &Served) -> Result<Option<Arc<Schema>>, Trouble> {
+    /// Does not wait for a status that cannot come: that of a kind which has none.
+    async fn listen(&self, objects: &mut [Found]) -> Result<(), Trouble> {
+        for found in objects {
+            let Lookup::Found(served) = self.kinds.get(found.wanted.id()) else { continue };
+            let silent = found.live.as_mut().filter(|live| waits_for_any_status(&live.health));
+            let Some(live) = silent.filter(|_| !served.subresources.contains_key("status")) else { continue };
+            let kind = self.schema(served).await?;
+            if kind.is_some_and(|kind| kind.mute.contains(&found.wanted.id().version)) {
+                live.health = Health { status: Status::Healthy, message: String::new() };
+            }
+        }
+        Ok(())
+    }
+
+    /// What the definition of a custom kind on the cluster says; `None` for built-in kinds. Empty where it cannot be
+    /// read.
+    async fn schema(&self, served: &Served) -> Result<Option<KindSchema>, Trouble> {
         let resource = &served.resource;
         // Groups of the API server itself that have no dot, and those that it has all the same.
         if !resource.group.contains('.') || Schema::built_in().knows(&resource.api_version, &resource.kind) {
             return Ok(None);
         }
         if let Some(remembered) = self.survey.memory.schema(&resource.group, &resource.kind) {
-            return Ok(remembered.schema);
+            return Ok(Some(remembered));
         }
         let id = definition_of(&resource.plural, &resource.group);
         let definition = match self.link.discovery().lookup(&gvk(&id)).await {
             Ok(Lookup::Found(definitions)) => self.get(&definitions, &id).await,
             _ => Ok(None),
         };
-        let schema = match definition {
-            Ok(Some(definition)) => Some(Arc::new(Schema::default().with_definitions([&definition]))),
+        let (schema, mute) = match definition {
+            Ok(Some(definition)) => {
+                let schema = Arc::new(Schema::default().with_definitions([&definition]));
+                (Some(schema), mute::versions(&definition))
+            }
             Err(error) if answers::is_away(&error) => return Err(answers::away(self.link.name(), &error)),
-            Ok(None) | Err(_) => None,
+            Ok(None) | Err(_) => (None, BTreeSet::new()),
         };
-        self.survey.memory.keep_schema(&resource.group, &resource.kind, schema.clone());
-        Ok(schema)
+        Ok(Some(self.survey.memory.keep_schema(&resource.group, &resource.kind, schema, mute)))
     }
 
     fn live(&self, id: &ObjectId, object: &Value) -> Result<Live, Trouble> {

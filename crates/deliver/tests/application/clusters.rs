@@ -70,7 +70,7 @@ async fn a_cluster_that_is_registered_or_labelled_later_gets_the_application_and
 }
 
 /// Two clusters, one in each wave.
-async fn waves(
+pub async fn waves(
     name: &str,
     files: &str,
     sync: &Value,
@@ -96,7 +96,7 @@ async fn waves(
     (house, spaces, clusters)
 }
 
-async fn value(house: &House, namespace: &str) -> Option<String> {
+pub async fn value(house: &House, namespace: &str) -> Option<String> {
     let live = house.get_in(namespace, "v1/ConfigMap", "map").await?;
     live["data"]["value"].as_str().map(ToOwned::to_owned)
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::house::{House, config_map, deployment, ready};
 
 /// A policy that refuses `ConfigMaps` with `data.value` of "forbidden" in one namespace, and waits until it is in force.
-async fn policy(house: &House) -> String {
+pub async fn policy(house: &House) -> String {
     let name = format!("no-forbidden-{}", house.namespace.name());
     house
         .apply(
@@ -167,7 +167,7 @@ async fn event(house: &House, reason: &str, words: &str) {
         .await;
 }
 
-fn definition(group: &str) -> String {
+pub fn definition(group: &str) -> String {
     let crd: Value = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": { "name": format!("gizmos.{group}") },

@@ -3,10 +3,12 @@
 
 mod bad_input;
 mod clusters;
+mod deletion;
 mod drift;
 mod flow;
 mod gate;
 mod history;
+mod holding;
 mod house;
 mod infrastructure;
 mod kind;

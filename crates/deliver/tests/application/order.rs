@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::house::{House, annotated};
 
-fn job(name: &str, annotations: &str, behavior: &str) -> String {
+pub fn job(name: &str, annotations: &str, behavior: &str) -> String {
     format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata: {{name: {name}, annotations: {{{annotations}}}}}\nspec:\n  \
          backoffLimit: 0\n  template:\n    metadata: {{labels: {{{behavior}}}}}\n    \

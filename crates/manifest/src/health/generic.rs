@@ -68,7 +68,15 @@ fn silent(object: &Value) -> Health {
     if is_schedule(object) {
         return Health::new(Status::Healthy, "The schedule has not run yet");
     }
-    Health::new(Status::Progressing, "Waiting for the controller to report a status")
+    Health::new(Status::Progressing, SILENT)
+}
+
+const SILENT: &str = "Waiting for the controller to report a status";
+
+/// Whether a verdict says nothing but that the object has no status at all. Whoever knows that its kind cannot have one
+/// knows that there is nothing to wait for; the object alone does not tell.
+pub fn waits_for_any_status(health: &Health) -> bool {
+    health.status == Status::Progressing && health.message == SILENT
 }
 
 fn is_schedule(object: &Value) -> bool {

@@ -29,7 +29,7 @@ mod vocabulary;
 mod words;
 mod yaml;
 
-pub use generic::generic;
+pub use generic::{generic, waits_for_any_status};
 pub use rules::{RuleError, Rules};
 
 /// Judges an object by what is built in: see [`Rules::builtin`].

@@ -246,6 +246,10 @@ fn options_of_every_vocabulary_are_understood() {
         let (member, problems) = member(&annotations);
         assert_eq!(member.options, wanted, "{annotations:?}");
         assert!(problems.is_empty(), "{annotations:?}: {problems:?}");
+        let all: serde_json::Map<String, serde_json::Value> =
+            annotations.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect();
+        let fate = crate::fleet::Fate::of(&serde_json::json!({ "annotations": all }));
+        assert_eq!((fate.prune, fate.delete), (wanted.prune, wanted.delete), "a live object says the same");
     }
 }
 

@@ -186,3 +186,38 @@ async fn nothing_is_fetched_for_those_who_may_not_use_the_remote() {
     follow(&feed, "web", Stake::Any, 30);
     assert_eq!(wait(&feed), Duration::ZERO, "the push is not forgotten");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_request_leads_to_one_fetch_and_is_answered_by_one_that_began_after_it() {
+    let feed = Feed::new(remote());
+    follow(&feed, "web", Stake::Name("main".into()), 3600);
+    follow(&feed, "other", Stake::Name("main".into()), 3600);
+    feed.begin();
+    feed.settle(Ok(&fetched(&[], "main")));
+    feed.begin();
+    assert!(!feed.ask(&app("web"), "1"));
+    assert_eq!(names(feed.settle(Ok(&fetched(&[], "main")))), Vec::<String>::new(), "it began before");
+    assert_eq!(wait(&feed), Duration::ZERO, "one more follows at once");
+    feed.begin();
+    assert!(!feed.ask(&app("web"), "1"), "it is under way");
+    assert_eq!(names(feed.settle(Ok(&fetched(&[], "main")))), ["web"], "also when nothing moved");
+    assert!(feed.ask(&app("web"), "1"));
+    assert_eq!(wait(&feed), Duration::from_secs(3600), "asked again, it is fetched no more");
+    // A remote that is down answers as well: there is nothing newer to be had.
+    assert!(!feed.ask(&app("web"), "2"));
+    feed.begin();
+    assert!(names(feed.settle(down("Away"))).contains(&"web".to_owned()));
+    assert!(feed.ask(&app("web"), "2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_asked_does_not_wait_for_a_fetch_that_takes_too_long() {
+    let feed = Feed::new(remote());
+    follow(&feed, "web", Stake::Name("main".into()), 3600);
+    feed.begin();
+    feed.settle(Ok(&fetched(&[], "main")));
+    assert!(!feed.ask(&app("web"), "1"));
+    feed.begin();
+    assert_eq!(names(feed.is_late(Trouble::passing("Slow", "slow", "wait"))), ["web"]);
+    assert!(feed.ask(&app("web"), "1"));
+}
