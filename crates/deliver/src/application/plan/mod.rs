@@ -9,7 +9,9 @@
 //! itself and the budget do not all allow; with `strict` nothing of a refused change is applied anywhere; replanning after
 //! everything is done gives no work and the same status.
 
+mod conditions;
 mod deletion;
+mod heal;
 pub(crate) mod inventory;
 mod notes;
 mod operation;

@@ -8,17 +8,14 @@ use std::{
 use jiff::Timestamp;
 use windlass_api::{
     ApplicationStatus,
-    application::status::{
-        ADMITTED, CONTESTED, DeploymentResult, HEALTHY, Health, HealthWord, Movement, Phase, RENDERED,
-        SOURCE_READY, SYNCED, Sync, SyncWord, Violation,
-    },
+    application::status::{DeploymentResult, Health, HealthWord, Movement, Phase, Sync, SyncWord, Violation},
     condition::{self, READY, Truth},
 };
 use windlass_cluster::drive::Wake;
 
 use super::{
-    HEALTH_TIMEOUT, INFRASTRUCTURE_TIMEOUT, LONGEST_RETRY, Outcome, TargetPlan, Verdicts, Want, inventory,
-    notes, outcomes,
+    HEALTH_TIMEOUT, INFRASTRUCTURE_TIMEOUT, LONGEST_RETRY, Outcome, TargetPlan, Verdicts, Want, conditions,
+    inventory, notes, outcomes,
     target::{earliest, gravity, worst},
 };
 use crate::{
@@ -79,7 +76,7 @@ fn base(observed: &Observed) -> ApplicationStatus {
     ApplicationStatus { observed_generation: observed.generation, ..observed.status.clone() }
 }
 
-fn set(
+pub(super) fn set(
     status: &mut ApplicationStatus,
     type_: &str,
     truth: Truth,
@@ -113,7 +110,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>) -> (ApplicationStatus, Wake) {
     status.sync = sync(verdicts);
     status.health = health(verdicts);
     let word = word(verdicts, &status);
-    conditions(verdicts, &mut status);
+    conditions::set_all(verdicts, &mut status);
     set(&mut status, READY, word.ready, &word.reason, &word.message, verdicts.now);
     status.phase = Some(word.phase);
     let wake = wake(verdicts, &word);
@@ -170,7 +167,7 @@ fn violations(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
 }
 
 /// What policy says of every cluster, also of those whose wave has not come.
-fn decisions<'v>(verdicts: &'v Verdicts<'_>) -> impl Iterator<Item = &'v Decision> {
+pub(super) fn decisions<'v>(verdicts: &'v Verdicts<'_>) -> impl Iterator<Item = &'v Decision> {
     verdicts.decisions.iter().chain(&verdicts.ahead)
 }
 
@@ -284,7 +281,7 @@ fn policy_word(verdicts: &Verdicts<'_>) -> Option<Word> {
     Some(Word::not_ready(Phase::Failed, "PolicyRefused", refusal(&all)))
 }
 
-fn refusal(all: &[&Violation]) -> String {
+pub(super) fn refusal(all: &[&Violation]) -> String {
     let Some(first) = all.first() else { return "Policy refuses the change.".into() };
     let more = if all.len() > 1 { format!(" ({} more)", all.len() - 1) } else { String::new() };
     let at = first.cluster.as_deref().map(|cluster| format!(" on {cluster}")).unwrap_or_default();
@@ -419,97 +416,13 @@ fn short(status: &ApplicationStatus) -> String {
     status.sync.short_revision.clone().unwrap_or_else(|| "What is committed".into())
 }
 
-fn differing(status: &ApplicationStatus) -> String {
+pub(super) fn differing(status: &ApplicationStatus) -> String {
     let first = status.clusters.iter().find_map(|line| Some((line, line.differences.first()?)));
     let Some((line, first)) = first else { return "What runs is not what is committed.".into() };
     let field = first.field.as_deref().map(|field| format!(" {field}")).unwrap_or_default();
     let by = first.manager.as_deref().map(|manager| format!(", written by {manager}")).unwrap_or_default();
     let live = first.live.as_deref().unwrap_or("missing");
     format!("{}: {}{field} is {live}{by}.", line.name, first.object)
-}
-
-fn conditions(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
-    let now = verdicts.now;
-    source_condition(verdicts, status);
-    match verdicts.observed.desired.as_ref().map(|desired| &desired.digest) {
-        Some(Ok(_)) => set(status, RENDERED, Truth::True, "Rendered", "", now),
-        Some(Err(trouble)) => {
-            set(status, RENDERED, Truth::False, trouble.reason, &trouble.message(), now);
-        }
-        None => set(status, RENDERED, Truth::Unknown, "NotRendered", "There is no revision to render.", now),
-    }
-    admitted(verdicts, status);
-    let (truth, reason) = match status.sync.status {
-        SyncWord::Synced => (Truth::True, "Synced"),
-        SyncWord::OutOfSync => (Truth::False, "OutOfSync"),
-        SyncWord::Unknown => (Truth::Unknown, "Unknown"),
-    };
-    let message = if truth == Truth::False { differing(status) } else { String::new() };
-    set(status, SYNCED, truth, reason, &message, now);
-    let health = status.health.clone();
-    let truth = match health.status {
-        HealthWord::Healthy => Truth::True,
-        HealthWord::Unknown => Truth::Unknown,
-        _ => Truth::False,
-    };
-    let message = health.message.as_deref().map(sentence).unwrap_or_default();
-    set(status, HEALTHY, truth, &format!("{:?}", health.status), &message, now);
-    let contested =
-        status.clusters.iter().find_map(|line| Some((line.name.clone(), line.contested.first()?.clone())));
-    match contested {
-        Some((cluster, contested)) => {
-            let message = format!(
-                "{cluster}: {} was put back {} times and changed again by {}. Let one of the two leave it alone.",
-                contested.object, contested.rounds, contested.manager
-            );
-            set(status, CONTESTED, Truth::True, "ChangedAgain", &message, now);
-        }
-        None => status.conditions.retain(|condition| condition.type_ != CONTESTED),
-    }
-}
-
-fn source_condition(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
-    let now = verdicts.now;
-    match &verdicts.observed.source {
-        SourceFacts::NotLooked => {}
-        SourceFacts::NotYet => {
-            set(status, SOURCE_READY, Truth::Unknown, "Fetching", "The repository is being fetched.", now);
-        }
-        SourceFacts::Trouble(trouble) => {
-            set(status, SOURCE_READY, Truth::False, trouble.reason, &trouble.message(), now);
-        }
-        SourceFacts::Seen(seen) => {
-            if let Some(trouble) = &seen.stale {
-                let message = format!("{} What was fetched last is used.", trouble.message());
-                set(status, SOURCE_READY, Truth::False, trouble.reason, &message, now);
-            } else {
-                let name = seen.name.as_deref().unwrap_or("The revision");
-                let message = format!("{name} is at {}.", seen.commit);
-                set(status, SOURCE_READY, Truth::True, "Found", &message, now);
-            }
-        }
-    }
-}
-
-fn admitted(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
-    let now = verdicts.now;
-    let all: Vec<Violation> = status.violations.clone();
-    let refs: Vec<&Violation> = all.iter().collect();
-    if decisions(verdicts).any(|decision| decision.blocked) {
-        set(status, ADMITTED, Truth::False, "PolicyRefused", &refusal(&refs), now);
-    } else if verdicts.decisions.iter().any(|decision: &Decision| !decision.left_out.is_empty()) {
-        let message = format!("{} objects are left out because policy refuses them.", left_out(verdicts));
-        set(status, ADMITTED, Truth::False, "LeftOut", &message, now);
-    } else if !all.is_empty() {
-        let message = format!("{} violations are reported only.", all.len());
-        set(status, ADMITTED, Truth::True, "Violations", &message, now);
-    } else {
-        set(status, ADMITTED, Truth::True, "Passed", "", now);
-    }
-}
-
-fn left_out(verdicts: &Verdicts<'_>) -> usize {
-    verdicts.decisions.iter().map(|decision| decision.left_out.len()).sum()
 }
 
 /// When to look again.

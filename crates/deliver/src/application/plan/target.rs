@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::{
     application::{
         PolicyMode,
-        status::{ClusterLine, Contested, HealthWord, HookResult, ObjectDifference, Operation, SyncWord},
+        status::{ClusterLine, HealthWord, HookResult, ObjectDifference, Operation, SyncWord},
         sync::Drift,
     },
     condition::whole_seconds,
@@ -15,17 +15,17 @@ use windlass_api::{
 use windlass_manifest::health::Status;
 
 use super::{
+    heal,
     prune::{self, Pruning},
-    standing,
     walk::{self, Progress, Rules, Walked},
 };
 use crate::{
     application::{
-        contest::{self, Reverts},
+        contest::Reverts,
         observed::{Reverting, Target, Want},
     },
     fleet::{Found, State, Work},
-    gate::{Decision, Ruling},
+    gate::Decision,
     object::ObjectId,
     trouble::Trouble,
 };
@@ -164,10 +164,10 @@ pub(super) fn plan(
     } else if is_new(target, old, Some(terms.operation)) {
         go(terms, target, decision, &mut plan);
     } else {
-        heal(terms, target, decision, old, &mut plan);
+        heal::heal(terms, target, decision, old, &mut plan);
     }
     if let Some(kept) = target.kept.as_deref() {
-        keep(terms, kept, old, held, &mut plan);
+        heal::keep(terms, kept, old, held, &mut plan);
     }
     if plan.line.digest.as_deref() == target.digest() && target.digest().is_some() {
         plan.line.deletion_hooks = deletion_hooks(target);
@@ -263,120 +263,10 @@ fn take(target: &Target, rules: &Rules<'_>, walked: Walked, plan: &mut TargetPla
     false
 }
 
-/// Takes back what others changed, or shows it.
-fn heal(terms: &Terms<'_>, target: &Target, decision: &Decision, old: &ClusterLine, plan: &mut TargetPlan) {
-    let mut contested = Vec::new();
-    let mut differs = false;
-    let mut refused = None;
-    for found in drifted(target, decision) {
-        differs = true;
-        if terms.drift != Drift::Revert || !terms.may_heal {
-            continue;
-        }
-        let (id, one) = (found.wanted.id(), Reverting::of(found));
-        let cluster = &target.member.name;
-        let ruling = terms.reverts.decide(cluster, id, found.wanted.digest(), one.manager(), terms.now);
-        let before = old.contested.iter().find(|before| before.object == id.short());
-        match (ruling, before) {
-            // The count was lost with a restart; the verdict was not.
-            (contest::Decision::Revert, Some(before)) if !terms.reverts.knows(cluster, id) => {
-                contested.push(before.clone());
-            }
-            (contest::Decision::Contested { manager, rounds }, _) => {
-                contested.push(Contested { object: id.short(), manager, rounds });
-            }
-            (contest::Decision::Wait(until), _) => plan.wake = earliest(plan.wake, Some(until)),
-            (contest::Decision::Revert, _) => match revert(terms, target, found) {
-                Ok(Some(work)) => {
-                    plan.reverting.push(one);
-                    plan.steps.push(vec![work]);
-                }
-                Ok(None) => {}
-                Err((trouble, next)) => {
-                    plan.wake = earliest(plan.wake, next);
-                    refused = Some(trouble);
-                }
-            },
-        }
-    }
-    plan.line.sync = if differs { SyncWord::OutOfSync } else { SyncWord::Synced };
-    plan.line.contested = contested;
-    plan.outcome = match refused {
-        Some(trouble) => Outcome::Failing(trouble),
-        None if !plan.steps.is_empty() => Outcome::Working("taking changes back".into()),
-        None if differs => Outcome::Idle,
-        None => Outcome::Synced,
-    };
-    if terms.may_heal && terms.drift == Drift::Revert && plan.steps.is_empty() {
-        // What was left over by a sync that was cut short is still to go.
-        match prune::next(terms, target) {
-            Pruning::Done => {}
-            Pruning::Delete(work) => plan.steps.push(work),
-            Pruning::Waiting(why) => plan.line.message = Some(why),
-        }
-    }
-}
-
-/// Something newer is held back: what runs is healed meanwhile. The line goes on telling of the newer one, but for how it
-/// fares, which is how what runs does.
-fn keep(
-    terms: &Terms<'_>,
-    kept: &Target,
-    old: &ClusterLine,
-    held: &BTreeSet<ObjectId>,
-    plan: &mut TargetPlan,
-) {
-    let idle = matches!(plan.outcome, Outcome::Idle | Outcome::Blocked | Outcome::Failing(_));
-    if !idle || !plan.steps.is_empty() {
-        return;
-    }
-    let decision = standing::judge(terms.mode, kept);
-    let mut healing = TargetPlan { steps: Vec::new(), reverting: Vec::new(), wake: None, ..plan.clone() };
-    heal(terms, kept, &decision, old, &mut healing);
-    // What it runs stays in the inventory, also while it is not there.
-    plan.inventory.extend(wanted_ids(kept, &decision.left_out).filter(|id| held.contains(id)));
-    plan.inventory.extend(healing.steps.iter().flatten().map(Work::object));
-    plan.line.contested = healing.line.contested;
-    plan.line.health = worst(kept, &decision, held).map_or(HealthWord::Healthy, |(word, _)| word);
-    plan.wake = earliest(plan.wake, healing.wake);
-    plan.steps = healing.steps;
-    plan.reverting = healing.reverting;
-    if let Outcome::Failing(trouble) = healing.outcome
-        && plan.outcome == Outcome::Idle
-    {
-        plan.line.message = Some(trouble.message());
-    }
-}
-
 /// Hooks that run when the Application is deleted.
 fn deletion_hooks(target: &Target) -> Option<u32> {
     let members = target.parts.iter().flat_map(|part| &part.program.members);
     u32::try_from(members.filter(|member| member.runs_at_deletion()).count()).ok().filter(|count| *count > 0)
-}
-
-/// How a change is taken back, if it can be now; or why not, and when it is tried again.
-fn revert(
-    terms: &Terms<'_>,
-    target: &Target,
-    found: &Found,
-) -> Result<Option<Work>, (Trouble, Option<Timestamp>)> {
-    let id = found.wanted.id();
-    let held = target.held(id, Some(found.wanted.digest()), terms.retry_at, terms.now);
-    if let Some((trouble, next)) = held {
-        return Err((trouble, Some(next)));
-    }
-    if found.live.as_ref().is_some_and(|live| live.deleting) {
-        return Ok(None);
-    }
-    let Some(verdict) = &found.verdict else { return Ok(None) };
-    match &verdict.ruling {
-        Ruling::Refused(why) | Ruling::Error(why) => {
-            let what =
-                format!("{} was changed and cannot be put back: {}: {why}", id.short(), verdict.policy);
-            Err((Trouble::passing("RevertRefused", what, "Mend the policy or the source"), None))
-        }
-        Ruling::Pass | Ruling::Warned(_) => Ok(Some(Work::Apply(found.wanted.clone()))),
-    }
 }
 
 /// A cluster that is no destination any more: what we applied there goes, within the budget.
@@ -413,7 +303,7 @@ fn look(target: &Target, decision: &Decision, held: &BTreeSet<ObjectId>, line: &
 }
 
 /// Wanted objects that are not as wanted; hooks are not compared.
-fn drifted<'a>(target: &'a Target, decision: &'a Decision) -> impl Iterator<Item = &'a Found> {
+pub(super) fn drifted<'a>(target: &'a Target, decision: &'a Decision) -> impl Iterator<Item = &'a Found> {
     target.parts.iter().flat_map(|part| {
         part.found
             .iter()
@@ -544,7 +434,7 @@ fn namespace_is_missing(target: &Target) -> bool {
     })
 }
 
-fn wanted_ids<'a>(
+pub(super) fn wanted_ids<'a>(
     target: &'a Target,
     left_out: &'a BTreeSet<ObjectId>,
 ) -> impl Iterator<Item = ObjectId> + 'a {
