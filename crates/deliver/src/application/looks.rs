@@ -127,7 +127,10 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             self.origin.forget(&observed.key);
         }
         let spec = observed.spec.clone();
-        let all = meant(&spec, &observed.status, members).unwrap_or_default();
+        let (all, unclear) = match meant(&spec, &observed.status, members) {
+            Ok(all) => (all, None),
+            Err(trouble) => (Vec::new(), Some(trouble).filter(|_| hooks)),
+        };
         let round = Round { rendering: None, known: &known, book, version: None };
         let mut targets = Vec::new();
         for (name, held) in &known {
@@ -140,7 +143,10 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             let mut target = blank(of_spec.unwrap_or(&leaving), Want::Nothing, book);
             target.leaving = true;
             target.extra = held.iter().map(|id| Extra { id: id.clone(), live: None }).collect();
-            if member.trouble.is_none() {
+            if let Some(trouble) = &unclear {
+                // Who is meant is not clear, so neither is who has hooks.
+                target.problems.push(hooks_unknown(observed, trouble));
+            } else if member.trouble.is_none() {
                 let one = of_spec.filter(|_| hooks).unwrap_or(&leaving);
                 self.last_look(observed, one, round, &mut target).await;
             }
