@@ -330,6 +330,10 @@ const MEANINGS: &[(&str, Category)] = &[
     ("ERROR: Repository not found", Category::NotFound),
     ("does not appear to be a git repository", Category::NotFound),
     ("could not be found", Category::NotFound),
+    // A transfer that broke off, whatever was said about the pieces that arrived.
+    ("transfer closed with", Category::Unavailable),
+    // Nothing or rubbish where a pack should begin: that is the wire, not an object.
+    ("protocol error: bad pack header", Category::Unavailable),
     // Objects that are broken on the way or on disk.
     ("inflate", Category::Corrupt),
     ("bad object", Category::Corrupt),
@@ -375,7 +379,6 @@ const MEANINGS: &[(&str, Category)] = &[
     ("Name or service not known", Category::Unavailable),
     ("Temporary failure in name resolution", Category::Unavailable),
     ("Empty reply from server", Category::Unavailable),
-    ("transfer closed", Category::Unavailable),
     ("hung up unexpectedly", Category::Unavailable),
     ("unexpected disconnect", Category::Unavailable),
     ("early EOF", Category::Unavailable),
@@ -454,6 +457,12 @@ mod tests {
                 "error: RPC failed; curl 18 transfer closed with outstanding read data remaining\nfatal: early EOF",
                 Category::Unavailable,
             ),
+            (
+                "error: RPC failed; curl 18 transfer closed with outstanding read data remaining\nfatal: protocol error: bad pack header",
+                Category::Unavailable,
+            ),
+            ("fatal: protocol error: bad pack header", Category::Unavailable),
+            ("fatal: bad pack data", Category::Corrupt),
             ("fatal: something new", Category::Other),
             ("remote: Authentication failed\nfatal: something new", Category::Other),
         ] {
