@@ -24,7 +24,7 @@ preflight:
 	@scripts/preflight
 
 .PHONY: demo
-demo: preflight ## Two control planes and a repository: a commit arrives, a drift is healed, a bad change is held back (CONTEXT=<context> uses your cluster)
+demo: preflight ## Two control planes and a repository: a commit arrives, a drift is healed, a bad change is held back, a bad version is stopped by its metrics (CONTEXT=<context> uses your cluster)
 	@cargo build --quiet -p windlass -p windlass-testbed
 	@$(TESTBED) demo $(if $(CONTEXT),--context $(CONTEXT))
 

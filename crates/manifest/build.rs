@@ -13,7 +13,12 @@ fn main() -> io::Result<()> {
     let mut code = String::from("pub(super) static FILES: &[(&str, &str)] = &[\n");
     for file in &files {
         let name = file.strip_prefix(&root).unwrap_or(file).display().to_string();
-        let _ = writeln!(code, "    ({name:?}, include_str!({:?})),", file.display().to_string());
+        // By the folder at compile time: checkouts in different places may share what was made here.
+        let _ = writeln!(
+            code,
+            "    ({name:?}, include_str!(concat!(env!(\"CARGO_MANIFEST_DIR\"), {:?}))),",
+            format!("/rules/{name}")
+        );
     }
     code.push_str("];\n");
     fs::write(PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default()).join("health_rules.rs"), code)

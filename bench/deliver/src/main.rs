@@ -8,11 +8,13 @@
 //!  clusters  100 kubeconfigs with 50 objects each, one of them dead
 //! ```
 //!
-//! `bench-deliver many gate` runs some of them. Prints a table and writes JSON; never fails because of a figure.
+//! `bench-deliver many gate` runs some of them. Where `FLUX_SOURCE_CONTROLLER` and `FLUX_KUSTOMIZE_CONTROLLER` name programs,
+//! `many` gives Flux the same work on a control plane of its own. Prints a table and writes JSON; never fails because of a figure.
 
 mod clusters;
 mod commit;
 mod drift;
+mod flux;
 mod gate;
 mod many;
 mod product;

@@ -5,13 +5,19 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_testbed::measure::Report;
 
-use crate::stage::{NAMESPACE, Stage, as_f64};
+use crate::{
+    flux,
+    stage::{NAMESPACE, Stage, as_f64},
+};
 
 pub(crate) async fn measure(report: &mut Report) -> anyhow::Result<()> {
     for (count, kustomize) in [(100, false), (100, true), (500, false), (1_000, false)] {
         one(report, count, kustomize).await?;
     }
-    Ok(())
+    match flux::Programs::named() {
+        Some(programs) => flux::measure(report, &programs, 100).await,
+        None => Ok(()),
+    }
 }
 
 async fn one(report: &mut Report, count: usize, kustomize: bool) -> anyhow::Result<()> {
@@ -100,7 +106,7 @@ pub(crate) fn files(count: usize, kustomize: bool) -> Vec<(String, String)> {
     all
 }
 
-fn objects(name: &str) -> String {
+pub(crate) fn objects(name: &str) -> String {
     let all = [
         json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": name } }),
         json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": name },

@@ -145,10 +145,10 @@ impl Stage {
     pub(crate) fn cpu(&self) -> anyhow::Result<Cpu> {
         let of = |component| {
             let pid = self.control_plane.pid(component).context("a component is gone")?;
-            anyhow::Ok(measure::cpu(pid)?.as_secs_f64())
+            anyhow::Ok(measure::whole_cpu(pid)?.as_secs_f64())
         };
         Ok(Cpu {
-            ours: measure::cpu(self.product.child.pid())?.as_secs_f64(),
+            ours: measure::whole_cpu(self.product.child.pid())?.as_secs_f64(),
             apiserver: of(Component::Apiserver)?,
             etcd: of(Component::Etcd)?,
         })
@@ -156,24 +156,33 @@ impl Stage {
 
     /// Memory that is the controller's own now, and the most that it ever had resident, in MiB.
     pub(crate) fn memory(&self) -> anyhow::Result<(f64, f64)> {
-        let mib = |bytes: u64| f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0;
         let pid = self.product.child.pid();
         Ok((mib(measure::memory(pid)?), mib(measure::peak_memory(pid)?)))
     }
 }
 
+pub(crate) fn mib(bytes: u64) -> f64 {
+    f64::from(u32::try_from(bytes / 1024).unwrap_or(u32::MAX)) / 1024.0
+}
+
 /// The kinds, the namespace of the Applications, and the secret of hooks.
 async fn install(client: &Client) -> anyhow::Result<()> {
-    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in windlass_api::crds::all() {
-        let name = definition.name_any();
-        definitions.patch(&name, &PatchParams::apply("bench").force(), &Patch::Apply(&definition)).await?;
-        let established = kube::runtime::conditions::is_crd_established();
-        let wait = kube::runtime::wait::await_condition(definitions.clone(), &name, established);
-        tokio::time::timeout(Duration::from_secs(60), wait).await.context("a kind is not served")??;
+        define(client, &definition).await?;
     }
     namespace(client, NAMESPACE).await?;
     secret(client, "default", "windlass-hooks", "generic", HOOK_SECRET).await
+}
+
+/// Makes a kind, and waits until it is served.
+pub(crate) async fn define(client: &Client, definition: &CustomResourceDefinition) -> anyhow::Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let name = definition.name_any();
+    definitions.patch(&name, &PatchParams::apply("bench").force(), &Patch::Apply(definition)).await?;
+    let established = kube::runtime::conditions::is_crd_established();
+    let wait = kube::runtime::wait::await_condition(definitions.clone(), &name, established);
+    tokio::time::timeout(Duration::from_secs(60), wait).await.context("a kind is not served")??;
+    Ok(())
 }
 
 pub(crate) async fn namespace(client: &Client, name: &str) -> anyhow::Result<()> {

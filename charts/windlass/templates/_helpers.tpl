@@ -71,6 +71,9 @@ app.kubernetes.io/component: controller
 {{- if .Values.controllers.deliver.enabled -}}
 {{- $on = concat $on (list "application" "cluster") -}}
 {{- end -}}
+{{- if .Values.controllers.rollout.enabled -}}
+{{- $on = concat $on (list "analysisrun" "experiment" "rollout") -}}
+{{- end -}}
 {{- toYaml $on -}}
 {{- end -}}
 

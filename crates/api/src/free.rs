@@ -14,3 +14,13 @@ pub(crate) fn objects(_: &mut SchemaGenerator) -> Schema {
         "items": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
     })
 }
+
+/// Fields beside those that a type names: kept as they are, so that they can be refused by name.
+pub(crate) fn others(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}
+
+/// Any objects, each under a name.
+pub(crate) fn objects_by_name(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })
+}

@@ -11,7 +11,6 @@
 pub mod application;
 pub mod cluster;
 pub mod compare;
-mod expression;
 pub mod fleet;
 pub mod gate;
 pub mod object;

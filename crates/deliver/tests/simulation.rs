@@ -1,8 +1,11 @@
 //! The Cluster controller under the simulation: two replicas with leader election, users who change things, and
 //! every fault that the API may show.
 //!
-//! Replay a seed: `WINDLASS_SEED=17 cargo test -p windlass-deliver --test simulation <name> -- --nocapture`.
+//! Replay a seed: `WINDLASS_SEED=17 cargo test --workspace --test simulation <name> -- --nocapture`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+#[path = "support/wiring.rs"]
+mod wiring;
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,11 +14,8 @@ use kube::{Api, CustomResourceExt, core::PartialObjectMeta};
 use serde_json::{Value, json};
 use windlass_api::{Cluster, cluster::FINALIZER};
 use windlass_cluster::{
-    clock::Clock,
     connect::{Credentials, Limits},
-    drive::{Drive, Metrics, Options, Services},
-    events::{EventMetrics, Recorder, Reporter},
-    lease::{self, Keeper, plan::Timing},
+    drive::{Drive, Options},
     watch::{self, Selection},
 };
 use windlass_deliver::cluster::{
@@ -26,7 +26,8 @@ use windlass_testbed::sim::{
     invariants::{self, Confines, Ready, Secrets, Stable},
 };
 
-const HOME: &str = "windlass-system";
+use wiring::HOME;
+
 const RESYNC: Duration = Duration::from_secs(120);
 /// Longer than the longest back-off with its spread (144 s): an object that failed to the last looks again before then.
 const QUIET: Duration = Duration::from_secs(150);
@@ -75,52 +76,23 @@ impl Prober for Paper {
     fn disconnect(&self, _: &str) {}
 }
 
-/// One replica, wired as the binary wires it.
+/// One replica.
 async fn replica(instance: Instance) {
-    let time = instance.clock.to_fn();
-    let clock = Clock::from_fn(move || time());
-    let client = instance.client.clone();
-    let reporter = Reporter { controller: "windlass.dev/cluster".into(), instance: instance.name.clone() };
-    let (recorder, publisher) =
-        Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
-    let settings = Settings {
-        namespace: HOME.into(),
-        secret_namespaces: SecretNamespaces::Only([HOME.to_owned()].into()),
-        heartbeat: Duration::from_secs(24 * 3600),
-    };
-    let (willing_set, willing) = tokio::sync::watch::channel(false);
-    let options = lease::Options {
-        name: "windlass".into(),
-        namespace: HOME.into(),
-        // A restarted pod has another name.
-        identity: format!("{}-{}", instance.name, instance.incarnation),
-        shards: 1,
-        timing: Timing::default(),
-    };
-    let (keeper, gate) = Keeper::new(client.clone(), options, clock.clone(), willing);
-    let services = Services { client: client.clone(), gate, clock, recorder, metrics: Metrics::new() };
-    let controller = ClusterController::new(client.clone(), Paper, settings, ClusterMetrics::default());
-    let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client, HOME);
-    let drive = Drive::new(Arc::new(controller), services, Options { resync: RESYNC, ..Options::default() })
-        .related(watch::references(secrets, &Selection::default(), "secrets"));
-    let mut warm = drive.warm();
-    let warming = async move {
-        if warm.wait_for(|warm| *warm).await.is_ok() {
-            willing_set.send_replace(true);
-        }
-        std::future::pending::<()>().await;
-    };
-    let stop = instance.shutdown.clone();
-    let keeper_stop = tokio_util::sync::CancellationToken::new();
-    let drives = async {
-        drive.run(stop.clone()).await;
-        keeper_stop.cancel();
-    };
-    tokio::select! {
-        biased;
-        ((), (), ()) = async { tokio::join!(drives, keeper.run(keeper_stop.clone()), publisher.run(stop.clone())) } => {}
-        () = warming => {}
-    }
+    Box::pin(wiring::live(&instance, "windlass.dev/cluster", |services| {
+        let client = services.client.clone();
+        let settings = Settings {
+            namespace: HOME.into(),
+            secret_namespaces: SecretNamespaces::Only([HOME.to_owned()].into()),
+            heartbeat: Duration::from_secs(24 * 3600),
+        };
+        let controller = ClusterController::new(client.clone(), Paper, settings, ClusterMetrics::default());
+        let secrets: Api<PartialObjectMeta<Secret>> = Api::namespaced(client, HOME);
+        let drive =
+            Drive::new(Arc::new(controller), services, Options { resync: RESYNC, ..Options::default() })
+                .related(watch::references(secrets, &Selection::default(), "secrets"));
+        (drive, std::future::ready(()))
+    }))
+    .await;
 }
 
 fn cluster(name: &str, secret: &str) -> Value {

@@ -8,6 +8,7 @@ pub mod canonical;
 pub mod diff;
 pub mod digest;
 pub mod edit;
+pub mod expression;
 pub mod health;
 pub mod identity;
 pub mod order;

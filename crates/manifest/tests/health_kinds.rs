@@ -30,6 +30,11 @@ fn the_rest_of_the_api_server_is_judged_by_its_own_words() {
 }
 
 #[test]
+fn rollouts_runs_and_experiments_are_judged_by_their_phase_and_what_they_have_read() {
+    check(include_str!("health/own.yaml"));
+}
+
+#[test]
 fn popular_operators_are_judged_by_what_their_status_means() {
     check(include_str!("health/operators.yaml"));
 }

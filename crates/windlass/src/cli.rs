@@ -18,6 +18,7 @@ Exit codes:
   0  done
   1  failed
   2  wrong usage: command line, environment or config file
+A verb that has others says so in its own help.
 
 As a kubectl plug-in: put it on PATH as kubectl-windlass, then `kubectl windlass …`.";
 
@@ -41,6 +42,7 @@ enum Verb {
     History(verbs::history::Args),
     Undo(verbs::undo::Args),
     Rollback(verbs::rollback::Args),
+    Rollout(verbs::rollout::Args),
     Approve(verbs::approve::Args),
     Health(verbs::health::Args),
     Canonical(verbs::canonical::Args),
@@ -87,6 +89,7 @@ impl Verb {
             Self::History(args) => verbs::history::run(&args),
             Self::Undo(args) => verbs::undo::run(&args),
             Self::Rollback(args) => verbs::rollback::run(&args),
+            Self::Rollout(args) => verbs::rollout::run(&args),
             Self::Approve(args) => verbs::approve::run(&args),
             Self::Health(args) => verbs::health::run(&args),
             Self::Canonical(args) => verbs::canonical::run(&args),

@@ -13,6 +13,10 @@ pub(crate) enum ErrorKind {
     Failure,
     /// The command line, the environment or the config file is wrong: trying again is of no use.
     Usage,
+    /// What was asked about is not done yet.
+    Unfinished,
+    /// What was asked about waits for a person.
+    Waiting,
 }
 
 impl ErrorKind {
@@ -21,6 +25,8 @@ impl ErrorKind {
         match self {
             Self::Failure => 1,
             Self::Usage => 2,
+            Self::Unfinished => 3,
+            Self::Waiting => 4,
         }
     }
 }
@@ -43,6 +49,16 @@ impl CommandError {
     /// The user asked for something that makes no sense.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Usage, ..Self::failure(message) }
+    }
+
+    /// What was asked about is not done yet.
+    pub(crate) fn unfinished(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Unfinished, ..Self::failure(message) }
+    }
+
+    /// What was asked about waits for a person.
+    pub(crate) fn waiting(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Waiting, ..Self::failure(message) }
     }
 
     /// Everything was said on standard output already: only the exit code is left to tell.

@@ -85,6 +85,8 @@ fn rules(documents: &[Value]) -> Vec<String> {
     rules
 }
 
+const WITHOUT_ROLLOUTS: &str = "controllers.rollout.enabled=false";
+
 #[test]
 fn rights_are_as_small_as_what_is_switched_on() {
     insta::assert_snapshot!(rules(&render(&[]).unwrap()).join("\n"), @r"
@@ -94,6 +96,25 @@ fn rights_are_as_small_as_what_is_switched_on() {
     */applications/status: patch update
     */applications/finalizers: update
     */analysisruns: get list watch create
+    */rollouts: get list watch patch update
+    */rollouts/status: patch update
+    */analysisruns/status: patch update
+    */experiments/status: patch update
+    */rollouts/finalizers: update
+    */analysisruns/finalizers: update
+    */experiments/finalizers: update
+    */analysisruns: get list watch create patch update delete
+    */experiments: get list watch create patch update delete
+    */analysistemplates: get list watch
+    */clusteranalysistemplates: get list watch
+    */replicasets: get list watch create patch update delete
+    */deployments: get list watch patch
+    */pods: get list watch patch
+    */pods/eviction: create
+    */services: get list watch create patch delete
+    */httproutes: get list watch patch
+    */grpcroutes: get list watch patch
+    */jobs: get list watch create patch delete
     */events: create patch
     */validatingwebhookconfigurations (named): get list watch patch
     apps/leases: list watch create update delete
@@ -102,7 +123,8 @@ fn rights_are_as_small_as_what_is_switched_on() {
     apps/secrets (named): get list watch
     apps/secrets: get list watch
     ");
-    let two = render(&[r#"secretNamespaces=["a","b"]"#, "webhook.enabled=false"]).unwrap();
+    let two = [r#"secretNamespaces=["a","b"]"#, "webhook.enabled=false", WITHOUT_ROLLOUTS];
+    let two = render(&two).unwrap();
     insta::assert_snapshot!(rules(&two).join("\n"), @r"
     */clusters: list watch patch
     */clusters/status: patch
@@ -116,7 +138,8 @@ fn rights_are_as_small_as_what_is_switched_on() {
     a/secrets: get list watch
     b/secrets: get list watch
     ");
-    let all = render(&[r#"secretNamespaces=["*"]"#, "webhook.certManager.enabled=true"]).unwrap();
+    let all = [r#"secretNamespaces=["*"]"#, "webhook.certManager.enabled=true", WITHOUT_ROLLOUTS];
+    let all = render(&all).unwrap();
     insta::assert_snapshot!(rules(&all).join("\n"), @r"
     */clusters: list watch patch
     */clusters/status: patch
@@ -124,8 +147,8 @@ fn rights_are_as_small_as_what_is_switched_on() {
     */applications/status: patch update
     */applications/finalizers: update
     */analysisruns: get list watch create
-    */events: create patch
     */secrets: get list watch
+    */events: create patch
     apps/leases: list watch create update delete
     apps/secrets (named): get list watch
     ");
@@ -137,7 +160,8 @@ fn rights_are_as_small_as_what_is_switched_on() {
     ];
     let own = rules(&render(&own).unwrap());
     assert!(own.contains(&"*/deployments: get patch".to_owned()), "{own:?}");
-    let none = render(&["controllers.deliver.enabled=false", "webhook.enabled=false"]).unwrap();
+    let none = ["controllers.deliver.enabled=false", "webhook.enabled=false", WITHOUT_ROLLOUTS];
+    let none = render(&none).unwrap();
     insta::assert_snapshot!(rules(&none).join("\n"), @"apps/leases: list watch create update delete");
     assert!(rules(&render(&["rbac.create=false"]).unwrap()).is_empty());
 }
@@ -262,7 +286,10 @@ fn the_binary_takes_the_config_of_every_variant() {
         let config: Value = serde_saphyr::from_str(&String::from_utf8(output.stdout).unwrap()).unwrap();
         assert_eq!(config["namespace"], "apps");
         if set.is_empty() {
-            assert_eq!(config["controllers"], json!(["application", "cluster"]));
+            assert_eq!(
+                config["controllers"],
+                json!(["analysisrun", "application", "cluster", "experiment", "rollout"])
+            );
         }
     }
 }

@@ -15,7 +15,11 @@ const TABLE: &[(&str, &str, [&str; 3])] = &[
     ("namespace", "windlass-system", ["f", "e", "x"]),
     ("kubeApiQps", "500", ["1", "2", "3"]),
     ("kubeApiBurst", "1000", ["1", "2", "3"]),
-    ("controllers", "application,cluster", ["-cluster", "cluster", "*,-cluster"]),
+    (
+        "controllers",
+        "analysisrun,application,cluster,experiment,rollout",
+        ["-cluster", "cluster", "*,-cluster"],
+    ),
     ("workers", "16", ["1", "2", "3"]),
     ("applicationWorkers", "16", ["1", "2", "3"]),
     ("resync", "10m", ["1m", "2m", "3m"]),
@@ -41,6 +45,9 @@ const TABLE: &[(&str, &str, [&str; 3])] = &[
     ("renderConcurrency", "2", ["3", "4", "5"]),
     ("defaultServiceAccount", "", ["f", "e", "x"]),
     ("allowCrossNamespaceDependencies", "false", ["true", "false", "true"]),
+    ("cdeventsSinks", "", ["http://f/in,http://g/in", "http://e/in", "http://x/in,http://y/in"]),
+    ("cdeventsSource", "", ["f", "e", "x"]),
+    ("cdeventsEnvironment", "", ["f", "e", "x"]),
     ("hooks", "false", ["true", "false", "true"]),
     ("hooksAddress", ":8090", [":1", ":2", "127.0.0.1:3"]),
     ("hooksSecret", "windlass-hooks", ["f", "e", "x"]),
@@ -80,7 +87,7 @@ fn yaml(value: &str) -> String {
 }
 
 fn is_list(key: &str) -> bool {
-    ["controllers", "webhookConfigurations", "secretNamespaces"].contains(&key)
+    ["controllers", "webhookConfigurations", "secretNamespaces", "cdeventsSinks"].contains(&key)
 }
 
 fn shown(value: &Value) -> String {
@@ -122,7 +129,7 @@ fn print_config(home: &Path, given: impl Fn(usize) -> Given) -> Value {
 fn expected(key: &str, value: &str) -> String {
     match (key, value) {
         ("controllers", "-cluster") => String::new(),
-        ("controllers", "*,-cluster") => "application".to_owned(),
+        ("controllers", "*,-cluster") => "analysisrun,application,experiment,rollout".to_owned(),
         _ => value.to_owned(),
     }
 }

@@ -35,7 +35,7 @@ fn demo(args: &[&str], kubeconfig: Option<PathBuf>) -> (bool, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_demo_delivers_heals_holds_back_undoes_and_leaves_nothing_behind() {
+async fn the_demo_delivers_heals_holds_back_undoes_stops_a_bad_version_and_leaves_nothing_behind() {
     let control_plane = ControlPlane::shared().await.unwrap();
     control_plane.ensure_nodes(1).await.unwrap();
     let kubeconfig = control_plane.kubeconfig_path(&User::Admin).unwrap();
@@ -61,6 +61,8 @@ async fn the_demo_delivers_heals_holds_back_undoes_and_leaves_nothing_behind() {
         "windlass-demo-no-latest",
         "images need a tag",
         "is taken back",
+        "rollout.windlass.dev/checkout created",
+        "# stopped, and back",
         "Look around",
     ] {
         assert!(text.contains(expected), "{expected} is missing:\n{text}");

@@ -90,7 +90,7 @@ fn the_schema_of_the_chart_knows_every_setting() {
     let settings: BTreeSet<String> = help
         .split("[env: WINDLASS_")
         .skip(1)
-        .map(|rest| rest.split('=').next().unwrap().to_lowercase())
+        .map(|rest| rest.split(['=', ']']).next().unwrap().to_lowercase())
         .filter(|name| name != "config")
         .map(|name| {
             let mut words = name.split('_');

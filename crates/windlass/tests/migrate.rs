@@ -72,6 +72,39 @@ fn kustomizations_and_releases_of_flux_are_carried_over_field_by_field() {
 }
 
 #[test]
+fn rollouts_are_carried_over_and_what_cannot_be_is_told_by_name() {
+    converts_as_reviewed("argo-rollouts");
+    let output = piped(&["migrate", "argo-rollouts", "-f", "-"], &input("argo-rollouts"));
+    let objects = documents(&output.stdout);
+    assert_eq!(objects.len(), 4, "two templates, two Rollouts");
+    assert!(objects.iter().all(|object| object["apiVersion"] == "windlass.dev/v1alpha1"));
+    let find = |name: &str| objects.iter().find(|object| object["metadata"]["name"] == name).unwrap();
+    let web = find("web");
+    assert_eq!(
+        web["spec"]["strategy"]["canary"]["trafficRouting"],
+        json!({ "gatewayAPI": { "httpRoute": "web" } })
+    );
+    assert!(web["metadata"]["annotations"].is_null() && web["status"].is_null(), "{web}");
+    assert_eq!(find("errors")["spec"]["metrics"][0]["failureLimit"], 2);
+    assert!(
+        find("legacy")["spec"]["strategy"]["canary"]["trafficRouting"]["istio"].is_object(),
+        "refused, not dropped"
+    );
+    let report = stderr(&output);
+    for word in [
+        "istio",
+        "plugin",
+        "datadog",
+        "untilLunch",
+        "notifications.argoproj.io",
+        "rollouts-pod-template-hash",
+    ] {
+        assert!(report.contains(word), "{word}: {report}");
+    }
+    assert!(report.contains("Taking over without a gap in service:"), "{report}");
+}
+
+#[test]
 fn the_report_never_shows_a_secret() {
     for tool in ["argocd", "flux"] {
         let report = stderr(&piped(&["migrate", tool, "-f", "-"], &input(tool)));

@@ -38,6 +38,9 @@ pub const DELETION_HOOKS_ANNOTATION: &str = "windlass.dev/deletion-hooks";
 /// Annotation: keeps the Application at another revision; its value is a [`status::Pin`] as JSON.
 pub const PIN_ANNOTATION: &str = "windlass.dev/pin";
 
+/// Annotation: lets a quarantined revision pass; its value is `<commit> by <who>`, with `status.quarantine.revision`.
+pub const LIFT_ANNOTATION: &str = "windlass.dev/lift-quarantine";
+
 /// What runs, and where.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(

@@ -17,6 +17,12 @@ pub const ADMITTED: &str = "Admitted";
 /// Condition: another manager takes fields back again and again; only there while it does.
 pub const CONTESTED: &str = "Contested";
 
+/// Condition: a revision failed in a cluster and is not applied any more; only there while it is so.
+pub const QUARANTINED: &str = "Quarantined";
+/// Condition: the quarantined revision was reverted in the repository; only there while one is, and
+/// `spec.sync.gitRollback` is on.
+pub const REVERTED: &str = "Reverted";
+
 /// Deployments that are remembered.
 pub const HISTORY: usize = 20;
 
@@ -44,7 +50,8 @@ pub struct ApplicationStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_summary: Option<String>,
 
-    /// `Ready`, `Synced`, `Healthy`, `SourceReady`, `Rendered`, `Admitted`, and `Contested` while it is.
+    /// `Ready`, `Synced`, `Healthy`, `SourceReady`, `Rendered`, `Admitted`; `Contested`, `Quarantined` and `Reverted`
+    /// while they say something.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[x_kube(merge_strategy = ListMerge::Map(vec!["type".into()]))]
     pub conditions: Vec<Condition>,
@@ -85,6 +92,10 @@ pub struct ApplicationStatus {
     /// The revision that the Application is kept at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pin: Option<Pin>,
+
+    /// The revision that failed in a cluster and is not applied any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quarantine: Option<Quarantine>,
 
     /// Deletions that wait for somebody to approve them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -417,6 +428,55 @@ pub struct Pin {
     /// Why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// A revision whose `Rollout` failed. It is applied nowhere until the source moves past it or somebody lifts it.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Quarantine {
+    /// The commit that failed.
+    pub revision: String,
+    /// Its Jujutsu change id.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_id: Option<String>,
+    /// Digest of what it renders to: another commit with the same content is the same failure.
+    pub digest: String,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<Time>,
+    /// Where it failed.
+    pub cluster: String,
+    /// What failed: `Rollout shop/web`.
+    pub object: String,
+    /// Why.
+    pub reason: String,
+    /// Who lets it pass all the same: then it holds nothing back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lifted: Option<Lifted>,
+    /// What was pushed to the repository because of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revert: Option<Revert>,
+}
+
+/// Who lifted a quarantine.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Lifted {
+    /// Who.
+    pub by: String,
+    /// When.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+}
+
+/// A revert that was pushed.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct Revert {
+    /// The commit.
+    pub commit: String,
+    /// The branch that has it.
+    pub branch: String,
 }
 
 /// Deletions that wait for somebody to approve them.

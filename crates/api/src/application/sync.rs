@@ -57,6 +57,59 @@ pub struct SyncPolicy {
     /// How long an applied revision may take to become healthy before it counts as failed. Default: 10m.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_timeout: Option<Duration>,
+
+    /// What is done in the repository when a `Rollout` of the Application fails.
+    #[serde(default, skip_serializing_if = "GitRollback::is_default")]
+    pub git_rollback: GitRollback,
+}
+
+/// What is done in the repository when a `Rollout` of the Application fails: the changes since the last revision that
+/// succeeded are reverted, within the folders of the Application, once for each revision that failed.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct GitRollback {
+    /// Default: `Never`.
+    #[serde(default)]
+    pub mode: GitRollbackMode,
+    /// Name of the branch with `mode: Branch`. `{application}` and `{revision}` stand for the Application's name and the
+    /// first characters of the commit that failed. Default: `windlass/revert-{application}-{revision}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub branch: Option<String>,
+    /// Author of the commit. Default: `windlass`, without an address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub author: Option<GitAuthor>,
+}
+
+impl GitRollback {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What is done in the repository when a `Rollout` fails.
+#[derive(schemars::JsonSchema, Serialize, Deserialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GitRollbackMode {
+    /// Nothing.
+    #[default]
+    Never,
+    /// A revert is committed to the branch that the Application follows.
+    Commit,
+    /// A revert is committed to a branch of its own, for somebody to merge.
+    Branch,
+}
+
+/// Author of a commit.
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase")]
+pub struct GitAuthor {
+    /// Name.
+    #[schemars(length(min = 1, max = 128))]
+    pub name: String,
+    /// Mail address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub email: Option<String>,
 }
 
 impl Default for SyncPolicy {
@@ -73,6 +126,7 @@ impl Default for SyncPolicy {
             service_account_name: None,
             create_namespace: false,
             health_timeout: None,
+            git_rollback: GitRollback::default(),
         }
     }
 }

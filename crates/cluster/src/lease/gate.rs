@@ -7,6 +7,7 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    task::Poll,
     time::Duration,
 };
 
@@ -97,6 +98,14 @@ impl Gate {
         let mut held = self.held.subscribe();
         let _under_way = self.count(shard);
         let mut write = std::pin::pin!(write);
+        // Looked at before each step: a process that stood still goes on with whatever became due meanwhile, such as the
+        // repetition of a request, before anybody tells it that the lease is lost.
+        let mut steps = std::pin::pin!(std::future::poll_fn(|context| {
+            if self.remaining(shard, false).is_zero() {
+                return Poll::Ready(Err(Fenced { shard }));
+            }
+            write.as_mut().poll(context).map(Ok)
+        }));
         loop {
             let left = self.remaining(shard, false);
             if left.is_zero() {
@@ -104,7 +113,7 @@ impl Gate {
             }
             tokio::select! {
                 biased;
-                output = write.as_mut() => return Ok(output),
+                output = steps.as_mut() => return output,
                 // A renewal may have moved the end by the time it is reached, a loss ends the trust at once: look again.
                 _ = held.changed() => {}
                 () = tokio::time::sleep(left.min(Duration::from_secs(3600))) => {}

@@ -48,21 +48,21 @@ pub struct Verdict {
     pub granted: Option<Granted>,
 }
 
-/// Judges deletions, of so many objects that the inventory holds in all.
+/// Judges deletions; `held` says of how many objects that the inventory holds, by cluster.
 ///
-/// Guarantees: they need an approval when there are more than `maxObjects` **and** they are more than `maxPercent` of
-/// the total; whoever asks to be confirmed needs one in any case; nobody else does. An approval holds for exactly the
-/// set that it was given for, in whatever order the deletions come, until the last of it is gone, and for no other.
-pub fn judge(budget: &DeletionBudget, wishes: &[Wish], total: usize, said: Said<'_>) -> Verdict {
+/// Guarantees: they need an approval when, on one cluster or on all together, there are more than `maxObjects` **and**
+/// they are more than `maxPercent` of the total; whoever asks to be confirmed needs one in any case; nobody else does.
+/// One cluster counts by itself because clusters take their turns: each of many is a small part of the whole. An
+/// approval holds for exactly the set that it was given for, in whatever order the deletions come, until the last of it
+/// is gone, and for no other.
+pub fn judge(budget: &DeletionBudget, wishes: &[Wish], held: &Held, said: Said<'_>) -> Verdict {
     let all: Set<'_> = wishes.iter().map(|wish| (wish.cluster.as_str(), &wish.object)).collect();
     if all.is_empty() {
         return Verdict { allowed: true, confirmed: true, ..Verdict::default() };
     }
     let asking: Set<'_> =
         wishes.iter().filter(|wish| wish.confirm).map(|wish| (wish.cluster.as_str(), &wish.object)).collect();
-    let total = total.max(all.len());
-    let over_count = all.len() > budget.max_objects as usize;
-    let over_percent = all.len() as u128 * 100 > u128::from(budget.max_percent) * total as u128;
+    let total = held.values().sum::<usize>().max(all.len());
     let before = said.granted.filter(|granted| said.is_for(&granted.id));
     let known = before.map(|granted| inventory::by_cluster(&granted.objects)).unwrap_or_default();
     let within = |set: &Set<'_>| {
@@ -75,7 +75,7 @@ pub fn judge(budget: &DeletionBudget, wishes: &[Wish], total: usize, said: Said<
         granted: Some(Granted { id, objects: grouped(allowed) }),
     };
     let asked = |set: &Set<'_>, confirm: bool| approval(set, total, confirm);
-    if over_count && over_percent && !within(&all) {
+    if exceeds(budget, &all, held) && !within(&all) {
         let id = name_of(&all);
         if said.is_for(&id) {
             return granted(&all, id);
@@ -93,7 +93,24 @@ pub fn judge(budget: &DeletionBudget, wishes: &[Wish], total: usize, said: Said<
     Verdict { allowed: true, confirmed: false, needs: Some(asked(&asking, true)), granted: before }
 }
 
+/// How many objects the inventory holds, by cluster.
+pub type Held = BTreeMap<String, usize>;
+
 type Set<'a> = BTreeSet<(&'a str, &'a ObjectId)>;
+
+/// Whether they are too many, on one cluster or on all together.
+fn exceeds(budget: &DeletionBudget, set: &Set<'_>, held: &Held) -> bool {
+    let over = |count: usize, total: usize| {
+        let total = total.max(count) as u128;
+        count > budget.max_objects as usize && count as u128 * 100 > u128::from(budget.max_percent) * total
+    };
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (cluster, _) in set {
+        *counts.entry(cluster).or_default() += 1;
+    }
+    over(set.len(), held.values().sum())
+        || counts.iter().any(|(cluster, count)| over(*count, held.get(*cluster).copied().unwrap_or_default()))
+}
 
 impl Said<'_> {
     fn is_for(&self, id: &str) -> bool {
@@ -156,7 +173,11 @@ mod tests {
     }
 
     fn judged(wishes: &[Wish], total: usize, approved: Option<&str>) -> Verdict {
-        judge(&DeletionBudget::default(), wishes, total, Said { approved, granted: None })
+        judge(&DeletionBudget::default(), wishes, &held(total), Said { approved, granted: None })
+    }
+
+    fn held(count: usize) -> Held {
+        [("east".to_owned(), count)].into()
     }
 
     fn needs(verdict: Verdict) -> Approval {
@@ -177,9 +198,23 @@ mod tests {
             (100, 100, 10, 100, true),
             (11, 0, 10, 30, false),
         ] {
-            let verdict = judge(&budget(max_objects, max_percent), &deletions(count), total, Said::default());
+            let verdict =
+                judge(&budget(max_objects, max_percent), &deletions(count), &held(total), Said::default());
             assert_eq!((verdict.allowed, verdict.needs.is_none()), (allowed, allowed), "{count} of {total}");
         }
+    }
+
+    #[test]
+    fn one_cluster_of_many_counts_by_itself() {
+        let many: Held = (0..100).map(|at| (format!("c{at}"), 14)).collect();
+        let of = |cluster: &str, count: usize| -> Vec<Wish> {
+            deletions(count).into_iter().map(|wish| Wish { cluster: cluster.to_owned(), ..wish }).collect()
+        };
+        let judged = |wishes: &[Wish]| judge(&DeletionBudget::default(), wishes, &many, Said::default());
+        assert_eq!(needs(judged(&of("c7", 12))).deletions, 12);
+        assert!(judged(&of("c7", 10)).allowed);
+        let few: Vec<Wish> = (0..20).flat_map(|at| of(&format!("c{at}"), 4)).collect();
+        assert!(judged(&few).allowed, "4 of 14 on some");
     }
 
     #[test]
@@ -210,7 +245,7 @@ mod tests {
         let granted = judged(&all, 30, Some(&id)).granted.unwrap();
         let later = |wishes: &[Wish], approved: &str| {
             let said = Said { approved: Some(approved), granted: Some(&granted) };
-            judge(&DeletionBudget::default(), wishes, 20, said)
+            judge(&DeletionBudget::default(), wishes, &held(20), said)
         };
         let rest = later(&all[8..], &id);
         assert!(rest.allowed && rest.needs.is_none(), "the first ones are gone");
@@ -256,7 +291,7 @@ mod tests {
             turned.rotate_left(turn % count);
             turned.push(all[turn % count].clone());
             let zero = budget(0, 0);
-            let ask = |wishes: &[Wish]| needs(judge(&zero, wishes, count, Said::default())).id;
+            let ask = |wishes: &[Wish]| needs(judge(&zero, wishes, &held(count), Said::default())).id;
             let id = ask(&all);
             prop_assert_eq!(&ask(&turned), &id);
             let mut fewer = all;

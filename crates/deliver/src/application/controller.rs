@@ -290,6 +290,11 @@ impl<O: Origin, C: Connector> Controller for ApplicationController<O, C> {
                 Ok(())
             }
             Action::Analyse { namespace, run } => self.analyse(namespace, run).await,
+            Action::Revert(order) => {
+                let result = self.origin.revert(order).await;
+                self.ledger.reverted(&order.app, &order.bad, result, self.clock.now());
+                Ok(())
+            }
         }
     }
 

@@ -47,6 +47,14 @@ pub fn previous_good<'h>(history: &'h [Deployment], current: &str) -> Option<&'h
     })
 }
 
+/// The newest deployment that succeeded and was something else than this content.
+pub fn last_good<'h>(history: &'h [Deployment], digest: &str) -> Option<&'h Deployment> {
+    history.iter().find(|known| {
+        known.result == DeploymentResult::Succeeded
+            && known.digest.as_deref().is_some_and(|known| known != digest)
+    })
+}
+
 /// The pin that is in force, with the commit that it leads to.
 ///
 /// A pin that somebody asked for is in the annotation; one in the status without a name of who asked is automatic. Both

@@ -6,15 +6,17 @@ use std::{
 };
 
 use jiff::Timestamp;
+use windlass_api::application::status::Revert;
 use windlass_cluster::drive::Key;
 
 use super::{
     contest::Reverts,
-    observed::{Attempt, Batch},
+    observed::{Attempt, Batch, RevertTry},
 };
 use crate::{
     fleet::{Done, Found, State, Work},
     object::ObjectId,
+    trouble::Trouble,
 };
 
 /// What was tried, per Application.
@@ -30,6 +32,8 @@ pub(super) struct Book {
     pub(super) applied: BTreeMap<String, BTreeMap<ObjectId, [u8; 32]>>,
     /// How often what was put back.
     pub(super) reverts: Reverts,
+    /// How the last try to revert a revision in the repository ended.
+    pub(super) revert: Option<RevertTry>,
 }
 
 impl Ledger {
@@ -109,6 +113,15 @@ impl Ledger {
                 }
             }
         }
+    }
+
+    /// How a try to revert a revision in the repository ended.
+    pub(super) fn reverted(&self, app: &Key, bad: &str, result: Result<Revert, Trouble>, now: Timestamp) {
+        let mut books = self.lock();
+        let book = books.entry(app.clone()).or_default();
+        let before = book.revert.as_ref().filter(|known| known.bad == bad).map_or(0, |known| known.count);
+        let count = if result.is_err() { before.saturating_add(1) } else { 0 };
+        book.revert = Some(RevertTry { bad: bad.to_owned(), result, at: now, count });
     }
 
     /// Nothing here can be left half-done by a panic.

@@ -11,6 +11,7 @@ pub mod contest;
 mod controller;
 pub mod depends;
 mod destinations;
+mod failures;
 pub mod history;
 mod ledger;
 mod looks;

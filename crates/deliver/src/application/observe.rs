@@ -13,7 +13,8 @@ use sha2::{Digest as _, Sha256};
 use windlass_api::{
     Application, ApplicationSpec, ApplicationStatus,
     application::{
-        APPROVE_ANNOTATION, DELETION_HOOKS_ANNOTATION, Destination, PIN_ANNOTATION, SYNC_ANNOTATION,
+        APPROVE_ANNOTATION, DELETION_HOOKS_ANNOTATION, Destination, LIFT_ANNOTATION, PIN_ANNOTATION,
+        SYNC_ANNOTATION,
         status::{ClusterLine, DeploymentResult, Pin},
         sync::Drift,
     },
@@ -118,6 +119,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         observed.blocked = self.blocked(app, &observed).await?;
         self.look_ahead(&mut observed, &meant, round).await;
         self.look_back(&mut observed, &meant, round).await;
+        self.failures(&mut observed).await;
         self.note(&observed);
         Ok(observed)
     }
@@ -138,6 +140,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             requests: Requests {
                 sync: annotation(SYNC_ANNOTATION),
                 approve: annotation(APPROVE_ANNOTATION),
+                lift: annotation(LIFT_ANNOTATION),
                 skip_deletion_hooks: annotation(DELETION_HOOKS_ANNOTATION)
                     .is_some_and(|value| value.trim() == "skip"),
             },
@@ -151,6 +154,9 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             lost: Vec::new(),
             rollout: None,
             reverts: book.reverts.clone(),
+            failed: Vec::new(),
+            unsure: false,
+            revert: book.revert.clone(),
         }
     }
 

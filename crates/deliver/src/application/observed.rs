@@ -11,7 +11,7 @@ use super::{contest::Reverts, depends::Blocked, program::Program, waves::Assignm
 use crate::{
     fleet::{Extra, Found, Member, State, Work},
     object::ObjectId,
-    origin::Seen,
+    origin::{RevertOrder, Seen},
     trouble::Trouble,
 };
 
@@ -50,6 +50,38 @@ pub struct Observed {
     pub rollout: Option<Assignment>,
     /// How often what was reverted.
     pub reverts: Reverts,
+    /// `Rollout`s that failed with what is wanted, as their own status says.
+    pub failed: Vec<FailedRollout>,
+    /// Some `Rollout` that is not well could not be read: it is looked at again soon.
+    pub unsure: bool,
+    /// How the last try to revert a revision in the repository ended.
+    pub revert: Option<RevertTry>,
+}
+
+/// A `Rollout` that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedRollout {
+    /// The cluster.
+    pub cluster: String,
+    /// `Rollout shop/web`.
+    pub object: String,
+    /// When, as its controller says.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
+}
+
+/// A try to revert a revision in the repository.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RevertTry {
+    /// The revision that failed.
+    pub bad: String,
+    /// What was pushed, or what stood in the way.
+    pub result: Result<windlass_api::application::status::Revert, Trouble>,
+    /// When.
+    pub at: Timestamp,
+    /// How often in a row it failed.
+    pub count: u32,
 }
 
 impl Observed {
@@ -69,6 +101,8 @@ pub struct Requests {
     pub sync: Option<String>,
     /// Deletions.
     pub approve: Option<String>,
+    /// A quarantined revision passes all the same.
+    pub lift: Option<String>,
     /// The Application goes without its deletion hooks.
     pub skip_deletion_hooks: bool,
 }
@@ -202,6 +236,8 @@ pub enum Action {
         /// The whole object.
         run: serde_json::Value,
     },
+    /// Take a revision back in its repository.
+    Revert(Box<RevertOrder>),
 }
 
 /// Work on one cluster.

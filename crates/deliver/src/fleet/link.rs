@@ -14,6 +14,7 @@ use super::{
     connect::Contact,
     impersonate::{self, Refused},
     index::Index,
+    makings::Makings,
 };
 
 /// Identities whose clients are kept. Beyond that all are made anew, which costs nothing but a small allocation each.
@@ -26,6 +27,7 @@ pub struct Link {
     users: Mutex<BTreeMap<String, Client>>,
     discovery: Arc<DiscoveryCache>,
     index: Index,
+    makings: Makings,
 }
 
 impl Link {
@@ -36,7 +38,7 @@ impl Link {
         let quick = impersonate::within(contact.client.clone(), options.answer_within);
         let discovery = Arc::new(DiscoveryCache::new(quick.clone(), options.discovery_ttl));
         let index = Index::new(Arc::clone(&name), quick, Arc::clone(&discovery), wakes, options);
-        Self { name, contact, users: Mutex::default(), discovery, index }
+        Self { name, contact, users: Mutex::default(), discovery, index, makings: Makings::default() }
     }
 
     /// Name of the cluster.
@@ -79,6 +81,11 @@ impl Link {
     /// What of ours lives there.
     pub fn index(&self) -> &Index {
         &self.index
+    }
+
+    /// What is being made there.
+    pub(super) fn makings(&self) -> &Makings {
+        &self.makings
     }
 
     /// See [`Contact::identity`].

@@ -9,6 +9,7 @@ mod impersonate;
 mod index;
 mod link;
 mod lru;
+mod makings;
 mod members;
 mod memory;
 mod mute;

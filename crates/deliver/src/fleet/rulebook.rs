@@ -9,9 +9,12 @@ use std::{
 use serde_json::{Value, json};
 use windlass_api::application::{HealthRule, HealthRules};
 use windlass_cluster::drive::Key;
-use windlass_manifest::health::{Health, Rules};
+use windlass_manifest::{
+    expression::too_much,
+    health::{Health, Rules},
+};
 
-use crate::{expression::too_much, tracking, trouble::Trouble};
+use crate::{tracking, trouble::Trouble};
 
 /// The rules of all Applications that have some of their own.
 ///

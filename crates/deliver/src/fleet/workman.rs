@@ -122,24 +122,36 @@ impl<'a> Workman<'a> {
                 other => return other,
             }
         }
+        let _word = self.link.makings().word(&id.key()).await;
         // The index knows only what carries our label: look whether somebody else has it.
-        let version = match self.metadata(&served, id).await? {
-            Some(found) => {
-                self.check_owner(id, tracking::owner(&found))?;
-                text(&found, "resourceVersion").to_owned()
+        let Some(found) = self.metadata(&served, id).await? else { return self.make(&served, wanted).await };
+        self.check_owner(id, tracking::owner(&found))?;
+        self.apply_onto(&served, wanted, text(&found, "resourceVersion")).await
+    }
+
+    /// Makes what is not there, and takes nothing from anybody: there is no version to name, and somebody may be quicker.
+    ///
+    /// Without force the API server refuses to touch another manager's fields, such as the mark of another owner. Only
+    /// an Application of another process of ours that makes the same object in the same moment is not told apart; the
+    /// later one then has it, and the other says whose it is.
+    async fn make(&self, served: &Served, wanted: &Sealed) -> Result<(), Wrong> {
+        let options = ApplyOptions::new(MANAGER).live_version(Some(String::new()));
+        let endpoint = endpoint(&self.writer, served, wanted.id())?;
+        match retrying(Retries::default(), || endpoint.apply(wanted.object(), &options)).await {
+            Ok(made) => {
+                self.link.index().saw(&made.object);
+                Ok(())
             }
-            None => String::new(),
-        };
-        self.apply_onto(&served, wanted, &version).await
+            Err(error @ ApplyError::Conflict { .. }) => Err(Wrong::Stale(error)),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Applies onto the state whose owner was checked, and onto no other: somebody may take the object in between.
     async fn apply_onto(&self, served: &Served, wanted: &Sealed, version: &str) -> Result<(), Wrong> {
         let id = wanted.id();
         let mut object = wanted.object().clone();
-        if !version.is_empty() {
-            object["metadata"]["resourceVersion"] = version.into();
-        }
+        object["metadata"]["resourceVersion"] = version.into();
         let options = ApplyOptions::new(MANAGER).force().live_version(Some(version.to_owned()));
         let endpoint = endpoint(&self.writer, served, id)?;
         match retrying(Retries::default(), || endpoint.apply(&object, &options)).await {
@@ -148,9 +160,7 @@ impl<'a> Workman<'a> {
                 Ok(())
             }
             // This is how the API server says that the object of that version is gone.
-            Err(error @ ApplyError::Transient { code: 500, .. }) if !version.is_empty() => {
-                Err(Wrong::Stale(error))
-            }
+            Err(error @ ApplyError::Transient { code: 500, .. }) => Err(Wrong::Stale(error)),
             Err(error) => Err(error.into()),
         }
     }

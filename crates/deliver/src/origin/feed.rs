@@ -78,6 +78,8 @@ enum Asked {
 struct Follower {
     interval: Duration,
     revision: Option<String>,
+    /// The folder that it renders.
+    folder: String,
     stake: Stake,
     /// It may not use the remote at the moment: nothing is fetched for it, and what is there stays.
     parked: bool,
@@ -238,6 +240,7 @@ impl Feed {
         let follower = state.followers.entry(app.clone()).or_insert_with(|| Follower {
             interval,
             revision: revision.map(ToOwned::to_owned),
+            folder: String::new(),
             stake: Stake::Any,
             parked: false,
         });
@@ -259,6 +262,7 @@ impl Feed {
         let follower = state.followers.entry(app.clone()).or_insert_with(|| Follower {
             interval: Duration::MAX,
             revision: None,
+            folder: String::new(),
             stake: Stake::Any,
             parked: true,
         });
@@ -406,6 +410,21 @@ impl Feed {
             .filter(|(_, follower)| concerned(follower))
             .map(|(app, _)| app.clone())
             .collect()
+    }
+
+    /// Which folder an Application renders.
+    pub(super) fn renders(&self, app: &Key, folder: &str) {
+        if let Some(follower) = self.state().followers.get_mut(app)
+            && follower.folder != folder
+        {
+            folder.clone_into(&mut follower.folder);
+        }
+    }
+
+    /// The folders of all who follow.
+    pub(super) fn folders(&self) -> BTreeMap<Key, String> {
+        let state = self.state();
+        state.followers.iter().map(|(app, follower)| (app.clone(), follower.folder.clone())).collect()
     }
 
     /// What stands between us and the remote.

@@ -10,19 +10,25 @@
 mod address;
 mod feed;
 mod metrics;
+mod order;
 mod poll;
 mod repos;
+mod revert;
 mod secrets;
 mod sight;
 mod words;
 
 use std::{future::Future, sync::Arc};
 
-use windlass_api::application::{Source, status::Movement};
+use windlass_api::application::{
+    Source,
+    status::{Movement, Revert},
+};
 use windlass_cluster::drive::Key;
 
 pub use metrics::OriginMetrics;
 pub use repos::{Push, Render, Repos, Settings, Wake};
+pub use revert::{REVERTS, RevertOrder};
 
 use crate::{render::Rendered, trouble::Trouble};
 
@@ -84,7 +90,7 @@ pub struct Wanted<'a> {
 
 /// The repositories of all Applications: the seam at which a simulation takes the place of Git.
 ///
-/// Guarantees: neither call waits for the network; an Application that follows something is woken when what it follows
+/// Guarantees: no call but [`Origin::revert`] waits for the network; an Application that follows something is woken when what it follows
 /// moved, and when trouble came or went.
 pub trait Origin: Send + Sync + 'static {
     /// What is known of the revision. From now on the repository is kept up to date for this Application.
@@ -92,6 +98,10 @@ pub trait Origin: Send + Sync + 'static {
 
     /// Renders a commit. Answered from a cache when none of its inputs changed.
     fn render(&self, wanted: Wanted<'_>) -> impl Future<Output = Result<Arc<Rendered>, Trouble>> + Send;
+
+    /// Takes a revision back in the repository: a revert commit is pushed, once for each revision however often this is
+    /// called. Where one is there already, that one is given.
+    fn revert(&self, order: &RevertOrder) -> impl Future<Output = Result<Revert, Trouble>> + Send;
 
     /// Somebody asked for what the repository has now. Whether it was fetched since: if not, it is fetched at once, and
     /// the Application is woken when that ended, well or not. The same request leads to one fetch, however often it is

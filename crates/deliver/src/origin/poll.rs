@@ -11,6 +11,7 @@ use windlass_vcs::{mirror::Fetched, remote::Remote, repositories::RepositoriesEr
 
 use super::{
     feed::Feed,
+    order,
     repos::{Inner, Render, Repos},
     words,
 };
@@ -119,7 +120,16 @@ impl<R: Render> Inner<R> {
                 Err(words::fetch(error, &remote))
             }
         };
-        for app in feed.settle(result) {
+        let movements = result.as_ref().map(|fetched| fetched.movements.clone()).unwrap_or_default();
+        let mut concerned = feed.settle(result);
+        let mirror = feed.state().mirror.clone();
+        if let Some(mirror) = mirror.filter(|_| !movements.is_empty()) {
+            let folders = feed.folders();
+            let all = concerned.clone();
+            let sorted = move || order::touched_first(all, &folders, &movements, &mirror);
+            concerned = tokio::task::spawn_blocking(sorted).await.unwrap_or(concerned);
+        }
+        for app in concerned {
             (self.wake)(app);
         }
         if feed.is_failing() != was_failing {

@@ -9,7 +9,7 @@ use std::{
 
 use kube::Client;
 use tokio::sync::Notify;
-use windlass_api::application::Source;
+use windlass_api::application::{Source, status::Revert};
 use windlass_cluster::{backoff::Backoff, drive::Key};
 use windlass_vcs::{
     id::CommitId,
@@ -22,7 +22,7 @@ use windlass_vcs::{
 };
 
 use super::{
-    Follow, Origin, Sighting, Wanted,
+    Follow, Origin, RevertOrder, Sighting, Wanted,
     address::Address,
     feed::{Feed, Known, Stake},
     metrics::OriginMetrics,
@@ -131,7 +131,7 @@ pub(super) struct Feeds {
     /// By digest of the remote.
     pub(super) by_digest: BTreeMap<String, Arc<Feed>>,
     /// Which one each Application follows.
-    by_app: BTreeMap<Key, Arc<Feed>>,
+    pub(super) by_app: BTreeMap<Key, Arc<Feed>>,
 }
 
 impl<R: Render> Repos<R> {
@@ -222,6 +222,10 @@ impl<R: Render> Origin for Repos<R> {
         inner.renderer.render(&mirror, &wanted, keys).await
     }
 
+    async fn revert(&self, order: &RevertOrder) -> Result<Revert, Trouble> {
+        self.0.revert(order).await
+    }
+
     fn refresh(&self, app: &Key, request: &str) -> bool {
         let feed = self.0.feeds().by_app.get(app).cloned();
         // Who follows nothing yet is about to: then it is fetched for the first time.
@@ -246,6 +250,7 @@ impl<R: Render> Inner<R> {
         let Follow { app, source, interval } = follow;
         let revision = source.revision.as_deref();
         let (feed, known, is_changed) = self.feeds().join(app, remote, revision, *interval);
+        feed.renders(app, source.path.as_deref().unwrap_or_default());
         if is_changed {
             self.changed.notify_one();
         }
@@ -284,7 +289,7 @@ impl<R: Render> Inner<R> {
     }
 
     /// The remote of a source, with what its Secret holds.
-    async fn remote(&self, app: &Key, source: &Source) -> Result<Remote, Trouble> {
+    pub(super) async fn remote(&self, app: &Key, source: &Source) -> Result<Remote, Trouble> {
         let remote = self.bare(app, source)?;
         let Some(secret) = &source.secret_ref else {
             if remote.url().scheme() == Scheme::Ssh {

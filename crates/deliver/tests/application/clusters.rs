@@ -103,7 +103,7 @@ pub async fn value(house: &House, namespace: &str) -> Option<String> {
 
 #[tokio::test]
 async fn waves_go_one_after_the_other_with_a_time_to_bake() {
-    let (house, spaces, clusters) = waves("waves", &config_map("map", "1"), &json!({})).await;
+    let (house, spaces, clusters) = Box::pin(waves("waves", &config_map("map", "1"), &json!({}))).await;
     house.healthy("web").await;
     house.push(&[("all.yaml", Some(&config_map("map", "2")))]);
     house
@@ -130,7 +130,7 @@ async fn waves_go_one_after_the_other_with_a_time_to_bake() {
 async fn a_wave_that_fails_is_rolled_back_and_the_next_never_gets_it() {
     let good = config_map("map", "1") + &deployment("web", 0);
     let sync = json!({ "healthTimeout": "4s" });
-    let (house, spaces, clusters) = waves("rollback", &good, &sync).await;
+    let (house, spaces, clusters) = Box::pin(waves("rollback", &good, &sync)).await;
     let first = house.repo.tip().unwrap();
     house.healthy("web").await;
     let stuck =

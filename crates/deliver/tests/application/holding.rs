@@ -61,7 +61,7 @@ async fn what_runs_is_healed_while_what_is_newer_is_outside_of_the_allowed_names
 
 #[tokio::test]
 async fn a_cluster_of_a_later_wave_refuses_before_the_first_one_gets_anything() {
-    let (house, spaces, clusters) = waves("wavegate", &config_map("map", "1"), &json!({})).await;
+    let (house, spaces, clusters) = Box::pin(waves("wavegate", &config_map("map", "1"), &json!({}))).await;
     house.healthy("web").await;
     let quota = json!({
         "apiVersion": "v1", "kind": "ResourceQuota",

@@ -13,5 +13,6 @@ mod house;
 mod infrastructure;
 mod kind;
 mod order;
+mod quarantine;
 mod sources;
 mod stack;

@@ -14,7 +14,7 @@ use kube::{Api, Client, CustomResourceExt, api::PostParams, core::PartialObjectM
 use prometheus_client::registry::Registry;
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use windlass_api::{Application, Cluster};
+use windlass_api::{Application, Cluster, Rollout};
 use windlass_cluster::{
     backoff::Backoff,
     clock::Clock,
@@ -74,7 +74,7 @@ async fn control_plane() -> &'static ControlPlane {
     CONTROL_PLANE
         .get_or_init(|| async {
             let control_plane = ControlPlane::shared().await.unwrap();
-            for crd in [Cluster::crd(), Application::crd()] {
+            for crd in [Cluster::crd(), Application::crd(), Rollout::crd()] {
                 install(&control_plane.admin(), &crd).await;
             }
             control_plane

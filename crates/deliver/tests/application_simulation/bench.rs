@@ -2,9 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{Arc, LazyLock, Mutex},
 };
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 use windlass_api::{Application, Cluster};
@@ -14,20 +15,25 @@ use crate::{
     ledger::{Kind, Ledger},
     paper::{Disk, Forge, MAIN},
     replica::replica,
+    wiring::HOME,
 };
 
-pub const HOME: &str = "windlass-system";
 pub const TEAM: &str = "team";
 pub const SHOP: &str = "shop";
 pub const OWNER: &str = "team/shop";
 /// Somebody else's Application.
 pub const OTHER: &str = "team/other";
 pub const URL: &str = "https://git.example.com/shop.git";
+pub const REPLICAS: [&str; 2] = ["a", "b"];
 pub const CLUSTERS: [&str; 3] = ["east", "south", "west"];
 /// The objects that commits choose from.
 pub const NAMES: [&str; 6] = ["one", "two", "three", "four", "five", "six"];
 pub const CANARY: &str = "canary-8c1f";
 pub const APPLICATION: &str = "/apis/windlass.dev/v1alpha1/namespaces/team/applications/shop";
+
+/// Made once for all seeds: deriving a schema takes longer than anything else that a world begins with.
+static DEFINITIONS: LazyLock<[CustomResourceDefinition; 2]> =
+    LazyLock::new(|| [Cluster::crd(), Application::crd()]);
 
 /// The path of one of our objects.
 pub fn config_map_path(name: &str) -> String {
@@ -43,11 +49,20 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Makes everything that is there before the first replica starts.
+    /// Makes everything that is there before the first replica starts, and the Application `shop` with a first commit.
     pub async fn set_up(world: &World) -> anyhow::Result<Self> {
+        let bench = Self::bare(world).await?;
+        bench.push(&["one", "two"]);
+        make(world, "shop", URL, &json!({})).await?;
+        Ok(bench)
+    }
+
+    /// The hub and its clusters, without any Application.
+    pub async fn bare(world: &World) -> anyhow::Result<Self> {
         let hub = world.api();
-        hub.install_crd(&Cluster::crd())?;
-        hub.install_crd(&Application::crd())?;
+        for definition in DEFINITIONS.iter() {
+            hub.install_crd(definition)?;
+        }
         for name in [HOME, TEAM] {
             hub.create("user", &namespace(name))?;
         }
@@ -68,10 +83,14 @@ impl Bench {
                 "lastTransitionTime": "2026-01-01T00:00:00Z" }] } });
             user.merge(&format!("/apis/windlass.dev/v1alpha1/clusters/{name}/status"), &ready).await?;
         }
-        let bench = Self::default();
-        bench.push(&["one", "two"]);
-        user.create("/apis/windlass.dev/v1alpha1/namespaces/team/applications", &application()).await?;
-        Ok(bench)
+        Ok(Self::default())
+    }
+
+    /// Starts both replicas.
+    pub fn start_all(&self, world: &World) {
+        for name in REPLICAS {
+            self.start(world, name);
+        }
     }
 
     /// Starts a replica whose disk outlives its crashes.
@@ -125,6 +144,11 @@ impl Bench {
         commit
     }
 
+    /// One of all commits, by any number.
+    pub fn some_commit(&self, number: usize) -> String {
+        self.ledger.lock().unwrap().some(number).commit.clone()
+    }
+
     /// The newest commit.
     pub fn last_commit(&self) -> String {
         self.ledger.lock().unwrap().last().commit.clone()
@@ -132,34 +156,53 @@ impl Bench {
 
     /// Whether the newest commit is applied everywhere and works, as the status says.
     pub fn is_synced(&self, world: &World) -> bool {
-        let Some(app) = app(world) else { return false };
-        let status = &app["status"];
-        let lines = status["clusters"].as_array().cloned().unwrap_or_default();
-        let last = self.last_commit();
-        status["phase"] == "Healthy"
-            && status["sync"]["status"] == "Synced"
-            && status["sync"]["revision"] == last
-            && status["observedGeneration"] == app["metadata"]["generation"]
-            && lines.len() == CLUSTERS.len()
-            && lines.iter().all(|line| line["revision"] == last && line["sync"] == "Synced")
+        is_at(world, "shop", &self.last_commit())
     }
 }
 
-/// The Application as it is stored.
+/// Makes an Application of this name that follows a repository. `more` is merged into its spec.
+pub async fn make(world: &World, name: &str, url: &str, more: &Value) -> anyhow::Result<()> {
+    let mut app = application(name, url);
+    for (field, value) in more.as_object().into_iter().flatten() {
+        app["spec"][field.as_str()] = value.clone();
+    }
+    let user = world.outsider("user");
+    user.create("/apis/windlass.dev/v1alpha1/namespaces/team/applications", &app).await.map(drop)
+}
+
+/// Whether a commit of an Application is applied everywhere and works, as the status says.
+pub fn is_at(world: &World, name: &str, commit: &str) -> bool {
+    let Some(app) = named(world, name) else { return false };
+    let status = &app["status"];
+    let lines = status["clusters"].as_array().cloned().unwrap_or_default();
+    status["phase"] == "Healthy"
+        && status["sync"]["status"] == "Synced"
+        && status["sync"]["revision"] == commit
+        && status["observedGeneration"] == app["metadata"]["generation"]
+        && lines.len() == CLUSTERS.len()
+        && lines.iter().all(|line| line["revision"] == commit && line["sync"] == "Synced")
+}
+
+/// The Application `shop` as it is stored.
 pub fn app(world: &World) -> Option<Value> {
-    world.api().get("windlass.dev/v1alpha1", "Application", TEAM, "shop")
+    named(world, "shop")
+}
+
+/// An Application as it is stored.
+pub fn named(world: &World, name: &str) -> Option<Value> {
+    world.api().get("windlass.dev/v1alpha1", "Application", TEAM, name)
 }
 
 fn namespace(name: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } })
 }
 
-fn application() -> Value {
+fn application(name: &str, url: &str) -> Value {
     json!({
         "apiVersion": "windlass.dev/v1alpha1", "kind": "Application",
-        "metadata": { "name": "shop", "namespace": TEAM },
+        "metadata": { "name": name, "namespace": TEAM },
         "spec": {
-            "source": { "repoURL": URL, "path": "app" },
+            "source": { "repoURL": url, "path": "app" },
             "destinations": [{ "selector": { "matchLabels": { "env": "prod" } }, "namespace": SHOP }],
             "sync": { "interval": "10s", "retry": { "first": "2s", "longest": "20s" } },
         },

@@ -11,7 +11,7 @@ use windlass_testbed::sim::{
 
 use crate::{
     bench::{Bench, CANARY, CLUSTERS, OWNER, SHOP, app},
-    ledger::Kind,
+    ledger::{Entry, Kind},
 };
 
 /// A question in the form of a create: nothing is stored.
@@ -29,6 +29,11 @@ pub fn end(world: &World, bench: &Bench, commit: &str) -> anyhow::Result<()> {
     ensure!(bench.is_synced(world), "not synced any more: {:#}", app(world).unwrap_or_default()["status"]);
     let entry = bench.ledger.lock().unwrap().last().clone();
     ensure!(entry.commit == commit, "somebody pushed again");
+    runs(world, &entry)
+}
+
+/// Every cluster has what a commit says and nothing else of ours, and the inventory says so.
+pub fn runs(world: &World, entry: &Entry) -> anyhow::Result<()> {
     let mut wanted: BTreeSet<String> =
         entry.names.iter().map(|name| format!("v1/ConfigMap/{SHOP}/{name}")).collect();
     wanted.insert(format!("v1/Secret/{SHOP}/key"));
@@ -40,7 +45,10 @@ pub fn end(world: &World, bench: &Bench, commit: &str) -> anyhow::Result<()> {
             .map(|object| (id(&object), object))
             .collect();
         let names: BTreeSet<String> = ours.keys().cloned().collect();
-        ensure!(names == wanted, "{cluster} has {names:?}, wanted {wanted:?}");
+        if let Some(name) = names.symmetric_difference(&wanted).next() {
+            let told = told(world, cluster, name).join("\n  ");
+            bail!("{cluster} has {names:?}, wanted {wanted:?}; the inventory and {name}:\n  {told}");
+        }
         for (name, object) in &ours {
             let number = object.pointer("/data/number").or_else(|| object.pointer("/metadata/labels/number"));
             ensure!(
@@ -58,10 +66,24 @@ pub fn end(world: &World, bench: &Bench, commit: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// By which writes the inventory of a cluster began and ceased to name an object.
+fn told(world: &World, cluster: &str, name: &str) -> Vec<String> {
+    let mut before = false;
+    let mut told = Vec::new();
+    for write in world.writes().iter().filter(|write| write.call.resource == "applications") {
+        let Some(after) = write.after.as_ref().filter(|_| write.accepted()) else { continue };
+        let now = inventory(&after["status"], cluster).contains(name);
+        if now != before {
+            told.push(format!("{}: {now}; {}", write.line(), write.changes().join("; ")));
+        }
+        before = now;
+    }
+    told
+}
+
 /// What holds at every moment of every run.
 pub fn always(world: &World, bench: &Bench) -> anyhow::Result<()> {
-    invariants::no_panic(world)?;
-    invariants::ready_is_current(world, Ready::AtCommit)?;
+    house(world)?;
     invariants::deletes_are_guarded(world, |object| {
         object["kind"] == "Lease" || owner(object) == Some(OWNER)
     })?;
@@ -81,7 +103,6 @@ pub fn always(world: &World, bench: &Bench) -> anyhow::Result<()> {
             .kind("selfsubjectreviews.authentication.k8s.io");
         invariants::confined(world, &there)?;
     }
-    invariants::one_effective_writer(world, |write| write.call.resource == "events")?;
     Secrets::planted([CANARY])
         .nowhere(world, &[], |write| write.call.resource == "secrets" && !write.call.cluster.is_empty())?;
     moments(world, bench)
@@ -105,8 +126,8 @@ fn moments(world: &World, bench: &Bench) -> anyhow::Result<()> {
                 let entry = ledger.commit(revision).context("a revision that nobody pushed")?;
                 let before = newest.entry(name.to_owned()).or_default();
                 ensure!(
-                    entry.number >= *before,
-                    "{name} went back from {before} to {}: {}",
+                    entry.number >= *before || stored["status"]["pin"]["to"] == revision,
+                    "{name} went back from {before} to {}, which no pin says: {}",
                     entry.number,
                     write.line()
                 );
@@ -168,7 +189,24 @@ fn deed(write: &Write, status: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn owner(object: &Value) -> Option<&str> {
+/// What holds whatever is delivered: nobody panics, nothing is deleted but by its UID, one replica writes at a time, and
+/// an Application is Ready for its current generation only.
+pub fn house(world: &World) -> anyhow::Result<()> {
+    invariants::no_panic(world)?;
+    invariants::ready_is_current(world, Ready::AtCommit)?;
+    invariants::deletes_are_guarded(world, |object| object["kind"] == "Lease" || owner(object).is_some())?;
+    invariants::one_effective_writer(world, |write| write.call.resource == "events")
+}
+
+/// The accepted writes of replicas on clusters, in their order.
+pub fn deeds(world: &World) -> Vec<Write> {
+    let writes = world.instance_writes();
+    let counts = |write: &Write| !write.call.cluster.is_empty() && write.accepted() && !is_question(write);
+    writes.into_iter().filter(counts).collect()
+}
+
+/// The Application that an object says it belongs to.
+pub fn owner(object: &Value) -> Option<&str> {
     object["metadata"]["annotations"]["windlass.dev/owner"].as_str()
 }
 
@@ -185,7 +223,7 @@ fn id(object: &Value) -> String {
 }
 
 /// What the inventory names on a cluster.
-fn inventory(status: &Value, cluster: &str) -> BTreeSet<String> {
+pub fn inventory(status: &Value, cluster: &str) -> BTreeSet<String> {
     status["inventory"]
         .as_array()
         .into_iter()

@@ -16,21 +16,32 @@ use crate::{
 const DEEDS: u64 = 10;
 /// How long it may take to converge after the last commit: as long as the longest back-off of everything that may have
 /// failed, one after the other.
-const CONVERGE: Duration = Duration::from_mins(15);
+pub const CONVERGE: Duration = Duration::from_mins(15);
 
-struct Rng {
+/// Answers that follow from the seed.
+pub struct Rng {
     dice: Dice,
     asked: std::cell::Cell<u64>,
 }
 
 impl Rng {
-    fn below(&self, end: usize) -> usize {
+    pub fn new(world: &World) -> Self {
+        Self { dice: Dice::new(world.seed()), asked: std::cell::Cell::new(0) }
+    }
+
+    /// Waits for up to so long.
+    pub async fn pause(&self, world: &World, longest: Duration) {
+        let longest = usize::try_from(longest.as_millis()).unwrap();
+        world.sleep(Duration::from_millis(u64::try_from(self.below(longest)).unwrap())).await;
+    }
+
+    pub fn below(&self, end: usize) -> usize {
         self.asked.set(self.asked.get() + 1);
         let most = u64::try_from(end).unwrap() - 1;
         usize::try_from(self.dice.pick("deed", self.asked.get(), 0..=most)).unwrap()
     }
 
-    fn names(&self) -> Vec<&'static str> {
+    pub fn names(&self) -> Vec<&'static str> {
         let count = 1 + self.below(NAMES.len());
         let first = self.below(NAMES.len());
         (0..count).map(|at| NAMES[(first + at) % NAMES.len()]).collect()
@@ -39,7 +50,7 @@ impl Rng {
 
 /// A storm of deeds over about a minute.
 pub async fn many(world: &World, bench: &Bench) -> anyhow::Result<()> {
-    let rng = Rng { dice: Dice::new(world.seed()), asked: std::cell::Cell::new(0) };
+    let rng = Rng::new(world);
     let mut tip = bench.last_commit();
     for _ in 0..DEEDS {
         let pause = [200, 1000, 4000, 9000][rng.below(4)] + u64::try_from(rng.below(1000)).unwrap();
@@ -110,7 +121,7 @@ fn all() -> Value {
 }
 
 /// Says yes to whatever waits for it.
-async fn approve(world: &World, user: &Outsider) -> anyhow::Result<()> {
+pub async fn approve(world: &World, user: &Outsider) -> anyhow::Result<()> {
     let Some(id) = app(world).and_then(|app| app["status"]["approval"]["id"].as_str().map(str::to_owned))
     else {
         return Ok(());

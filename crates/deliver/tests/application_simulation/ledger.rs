@@ -43,6 +43,11 @@ impl Ledger {
         self.0.last().unwrap()
     }
 
+    /// One of all, by any number.
+    pub fn some(&self, number: usize) -> &Entry {
+        &self.0[number % self.0.len()]
+    }
+
     pub fn number(&self, number: u64) -> Option<&Entry> {
         self.0.iter().find(|entry| entry.number == number)
     }

@@ -3,13 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use kube::{Api, Client, ResourceExt, core::PartialObjectMeta};
-use tokio_util::sync::CancellationToken;
 use windlass_api::{Application, Cluster};
 use windlass_cluster::{
     clock::Clock,
-    drive::{Drive, Key, Metrics, Options, Services, Waker},
-    events::{EventMetrics, Recorder, Reporter},
-    lease::{self, Keeper, plan::Timing},
+    drive::{Drive, Key, Options, Waker},
     watch::{self, Selection},
 };
 use windlass_deliver::{
@@ -21,8 +18,8 @@ use windlass_testbed::sim::{Clusters, Instance};
 
 use crate::{
     RESYNC,
-    bench::HOME,
     paper::{Disk, Forge, Paper},
+    wiring,
 };
 
 /// Gives an instance's own clients of the clusters.
@@ -43,66 +40,34 @@ impl Connector for Ways {
 
 /// One life of a replica.
 pub async fn replica(forge: Forge, disk: Disk, instance: Instance) {
-    let time = instance.clock.to_fn();
-    let clock = Clock::from_fn(move || time());
-    let hub = instance.client.clone();
-    let reporter =
-        Reporter { controller: "windlass.dev/application".into(), instance: instance.name.clone() };
-    let (recorder, publisher) = Recorder::new(hub.clone(), reporter, clock.clone(), EventMetrics::default());
-    let (willing_set, willing) = tokio::sync::watch::channel(false);
-    let options = lease::Options {
-        name: "windlass".into(),
-        namespace: HOME.into(),
-        // A restarted pod has another name.
-        identity: format!("{}-{}", instance.name, instance.incarnation),
-        shards: 1,
-        timing: Timing::default(),
-    };
-    let (keeper, gate) = Keeper::new(hub.clone(), options, clock.clone(), willing);
-    let waker: Arc<OnceLock<Waker>> = Arc::default();
-    let paper = paper(&forge, &disk, &clock, &waker);
-    let fleet = Arc::new(fleet(&instance, &waker));
-    let services =
-        Services { client: hub.clone(), gate, clock: clock.clone(), recorder, metrics: Metrics::new() };
-    let controller = ApplicationController::new(
-        hub.clone(),
-        Arc::new(paper.clone()),
-        Arc::clone(&fleet),
-        Settings::default(),
-        clock,
-        ApplicationMetrics::default(),
-    );
-    let others: Api<PartialObjectMeta<Application>> = Api::all(hub);
-    let drive = Drive::new(Arc::new(controller), services, Options { resync: RESYNC, ..Options::default() })
-        .related(watch::references(others, &Selection::default(), "applications"));
-    let _first = waker.set(drive.waker());
-    let mut warm = drive.warm();
-    let warming = async move {
-        if warm.wait_for(|warm| *warm).await.is_ok() {
-            willing_set.send_replace(true);
-        }
-        std::future::pending::<()>().await;
-    };
     let stop = instance.shutdown.clone();
-    let last = CancellationToken::new();
-    let drives = async {
-        drive.run(stop.clone()).await;
-        last.cancel();
-    };
-    let all = async {
-        tokio::join!(
-            drives,
-            keeper.run(last.clone()),
-            publisher.run(stop.clone()),
-            paper.run(stop.clone()),
-            fleet.run(stop.clone())
-        )
-    };
-    tokio::select! {
-        biased;
-        _ended = all => {}
-        () = warming => {}
-    }
+    Box::pin(wiring::live(&instance, "windlass.dev/application", |services| {
+        let hub = services.client.clone();
+        let waker: Arc<OnceLock<Waker>> = Arc::default();
+        let paper = paper(&forge, &disk, &services.clock, &waker);
+        let fleet = Arc::new(fleet(&instance, &waker));
+        let controller = ApplicationController::new(
+            hub.clone(),
+            Arc::new(paper.clone()),
+            Arc::clone(&fleet),
+            Settings::default(),
+            services.clock.clone(),
+            ApplicationMetrics::default(),
+        );
+        let others: Api<PartialObjectMeta<Application>> = Api::all(hub);
+        let options = Options { resync: RESYNC, ..Options::default() };
+        let drive = Drive::new(Arc::new(controller), services, options).related(watch::references(
+            others,
+            &Selection::default(),
+            "applications",
+        ));
+        let _first = waker.set(drive.waker());
+        let beside = async move {
+            tokio::join!(paper.run(stop.clone()), fleet.run(stop));
+        };
+        (drive, beside)
+    }))
+    .await;
 }
 
 fn paper(forge: &Forge, disk: &Disk, clock: &Clock, waker: &Arc<OnceLock<Waker>>) -> Paper {

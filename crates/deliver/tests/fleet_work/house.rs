@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use futures::{FutureExt, future::BoxFuture};
 use http::{Request, Response};
 use kube::{
     Api, Client,
@@ -41,7 +42,12 @@ pub struct House {
     pub log: Arc<Mutex<Vec<String>>>,
     /// Every request of the link fails, but for watches.
     pub broken: Arc<AtomicBool>,
+    /// Happens just before the next write of the link arrives.
+    meddling: Meddling,
 }
+
+/// What somebody else does at a moment.
+type Meddling = Arc<Mutex<Option<BoxFuture<'static, ()>>>>;
 
 pub fn key(name: &str) -> Key {
     Key { namespace: Some("team".into()), name: name.into() }
@@ -53,11 +59,13 @@ impl House {
         let namespace = control_plane.namespace(name).await.unwrap();
         let log = Arc::<Mutex<Vec<String>>>::default();
         let broken = Arc::<AtomicBool>::default();
-        let client = noting(control_plane.admin(), Arc::clone(&log), Arc::clone(&broken));
+        let meddling = Meddling::default();
+        let client =
+            noting(control_plane.admin(), Arc::clone(&log), Arc::clone(&broken), Arc::clone(&meddling));
         let link = Link::new("east", Contact::fixed(client), Arc::new(|_| {}), &FleetOptions::default());
         let app = key(&namespace);
         let admin = control_plane.admin();
-        Self { control_plane, admin, namespace, link, app, memory: Memory::default(), log, broken }
+        Self { control_plane, admin, namespace, link, app, memory: Memory::default(), log, broken, meddling }
     }
 
     /// Objects as they are wanted in the namespace of the test.
@@ -176,18 +184,41 @@ impl House {
             .collect()
     }
 
+    /// Somebody makes an object after the link looked whether it is there, and before it writes.
+    pub fn somebody_is_quicker(&self, object: &Value) {
+        let id = self.id(object);
+        let mut object = object.clone();
+        object["metadata"]["namespace"] = id.namespace.as_str().into();
+        let (api, object) = (self.api(&id), serde_json::from_value::<DynamicObject>(object).unwrap());
+        let act = async move {
+            let params = PostParams { field_manager: Some("kubectl".into()), ..PostParams::default() };
+            api.create(&params, &object).await.unwrap();
+        };
+        *self.meddling.lock().unwrap() = Some(act.boxed());
+    }
+
     pub fn break_off(&self, broken: bool) {
         self.broken.store(broken, Ordering::SeqCst);
     }
 }
 
-fn noting(client: Client, log: Arc<Mutex<Vec<String>>>, broken: Arc<AtomicBool>) -> Client {
+fn noting(
+    client: Client,
+    log: Arc<Mutex<Vec<String>>>,
+    broken: Arc<AtomicBool>,
+    meddling: Meddling,
+) -> Client {
     let service = service_fn(move |request: Request<Body>| {
         let line = format!("{} {}", request.method(), request.uri());
         let fails = broken.load(Ordering::SeqCst) && !line.contains("watch=");
+        let writes = request.method() == http::Method::PATCH && !line.contains("dryRun=");
         log.lock().unwrap().push(line);
         let client = client.clone();
+        let meddling = if writes { meddling.lock().unwrap().take() } else { None };
         async move {
+            if let Some(meddling) = meddling {
+                meddling.await;
+            }
             if fails {
                 return Err(BoxError::from("connection refused"));
             }

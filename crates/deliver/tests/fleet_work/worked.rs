@@ -10,7 +10,7 @@ use windlass_deliver::{
     trouble::Trouble,
 };
 
-use super::house::{House, eventually, trouble};
+use super::house::{House, eventually, key, trouble};
 
 fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"k": "v"}})
@@ -119,6 +119,71 @@ async fn a_released_object_stays_as_it_is_without_our_marks() {
     assert_eq!(tracking::owner(&live), None);
     assert!(live["metadata"]["labels"].get(tracking::LABEL).is_none());
     assert_eq!(live["data"], json!({"k": "v"}));
+}
+
+fn of_another(name: &str) -> Value {
+    let mut object = map(name);
+    object["metadata"]["annotations"] = json!({tracking::OWNER: "team/another"});
+    object["data"] = json!({"k": "theirs"});
+    object
+}
+
+#[tokio::test]
+async fn what_another_application_made_a_moment_before_is_not_taken() {
+    let house = House::new("quicker").await;
+    let wanted = house.wanted(&[map("a")]).await;
+    house.somebody_is_quicker(&of_another("a"));
+    let done = house.carry_out(&[apply(&wanted)]).await;
+    assert_eq!(trouble(&done).reason, "BelongsToAnother");
+    let live = house.live(wanted[0].id()).await.unwrap();
+    assert_eq!((tracking::owner(&live), &live["data"]["k"]), (Some("team/another"), &json!("theirs")));
+    let managers = live["metadata"]["managedFields"].as_array().unwrap();
+    assert!(managers.iter().all(|entry| entry["manager"] == "kubectl"), "{managers:?}");
+}
+
+#[tokio::test]
+async fn what_nobody_owns_is_adopted_also_when_it_appears_a_moment_before() {
+    let house = House::new("adopted-late").await;
+    let wanted = house.wanted(&[map("a")]).await;
+    let mut theirs = map("a");
+    theirs["data"] = json!({"k": "theirs", "more": "x"});
+    house.somebody_is_quicker(&theirs);
+    house.apply(&wanted).await;
+    let live = house.live(wanted[0].id()).await.unwrap();
+    assert_eq!(tracking::owner(&live), Some(house.app.to_string().as_str()));
+    assert_eq!(live["data"], json!({"k": "v", "more": "x"}));
+}
+
+#[tokio::test]
+async fn two_applications_that_make_the_same_object_do_not_take_it_from_each_other() {
+    let house = House::new("both-make").await;
+    let other = key("both-make-other");
+    for round in 0..5 {
+        let name = format!("a{round}");
+        let mine = apply(&house.wanted(&[map(&name)]).await);
+        let theirs = apply(&house.wanted_by(&other, &[map(&name)]).await);
+        let (mine_steps, their_steps) = ([mine], [theirs]);
+        let (mine, theirs) = tokio::join!(
+            carry_out(&house.link, &house.app, None, &mine_steps, || Ok(())),
+            carry_out(&house.link, &other, None, &their_steps, || Ok(())),
+        );
+        let (won, lost) = if mine[0].result.is_ok() { (&house.app, &theirs) } else { (&other, &mine) };
+        assert_eq!(trouble(lost).reason, "BelongsToAnother", "{mine:?} {theirs:?}");
+        let live = house.live(&lost[0].object).await.unwrap();
+        assert_eq!(tracking::owner(&live), Some(won.to_string().as_str()));
+    }
+}
+
+#[tokio::test]
+async fn a_new_object_costs_one_look_and_one_write() {
+    let house = House::new("one-write").await;
+    let wanted = house.wanted(&[map("a")]).await;
+    house.requests();
+    house.apply(&wanted).await;
+    let requests = house.requests();
+    let verbs: Vec<&str> =
+        requests.iter().map(|line| line.split_whitespace().next().unwrap_or_default()).collect();
+    assert_eq!(verbs, ["GET", "PATCH"], "{requests:?}");
 }
 
 fn job(image: &str) -> Value {

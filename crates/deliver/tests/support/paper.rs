@@ -20,11 +20,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use sha2::{Digest as _, Sha256};
 use tokio::{sync::Notify, time::Instant};
 use tokio_util::sync::CancellationToken;
-use windlass_api::application::{Source, source::Directory, status::Movement};
+use windlass_api::application::{
+    Source,
+    source::Directory,
+    status::{Movement, Revert},
+};
 use windlass_cluster::drive::Key;
 use windlass_deliver::{
     object::ObjectId,
-    origin::{Follow, Origin, Seen, Sighting, Wanted},
+    origin::{Follow, Origin, RevertOrder, Seen, Sighting, Wanted},
     render::{Manifest, Rendered},
     trouble::Trouble,
 };
@@ -388,6 +392,10 @@ impl Origin for Paper {
             ));
         };
         render(&commit, &wanted).map(Arc::new)
+    }
+
+    async fn revert(&self, _order: &RevertOrder) -> Result<Revert, Trouble> {
+        Err(Trouble::standing("RevertRefused", "a repository on paper takes no pushes", "revert it by hand"))
     }
 
     fn refresh(&self, _app: &Key, _request: &str) -> bool {

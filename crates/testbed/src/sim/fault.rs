@@ -148,6 +148,7 @@ pub struct Match {
     resources: BTreeSet<String>,
     names: BTreeSet<String>,
     clusters: BTreeSet<String>,
+    spared: BTreeSet<String>,
 }
 
 impl Match {
@@ -191,6 +192,13 @@ impl Match {
         self
     }
 
+    /// Not this resource (plural, as in the path).
+    #[must_use]
+    pub fn but(mut self, plural: &str) -> Self {
+        self.spared.insert(plural.to_owned());
+        self
+    }
+
     /// Only this object name.
     #[must_use]
     pub fn name(mut self, name: &str) -> Self {
@@ -213,6 +221,7 @@ impl Match {
             && (self.resources.is_empty() || self.resources.contains(&call.resource))
             && (self.names.is_empty() || self.names.contains(name))
             && (self.clusters.is_empty() || self.clusters.contains(&call.cluster))
+            && !self.spared.contains(&call.resource)
     }
 }
 

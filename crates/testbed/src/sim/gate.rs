@@ -39,7 +39,17 @@ impl Gate {
         if !self.life.is_dead() {
             let life = Arc::clone(&self.life);
             let since = self.hub.clock.tick();
-            let sent = Sent { life, call, parts, body, reply, subject: String::new(), since, delayed: false };
+            let sent = Sent {
+                life,
+                call,
+                parts,
+                body,
+                reply,
+                subject: String::new(),
+                since,
+                delayed: false,
+                made_in_pause: false,
+            };
             self.hub.submit(Submission::Request(Box::new(sent)));
         }
         match answer.await {

@@ -53,12 +53,20 @@ pub(crate) struct Sent {
     pub(crate) since: u64,
     /// Delayed once already by a fault.
     pub(crate) delayed: bool,
+    /// Made while the instance stood still.
+    pub(crate) made_in_pause: bool,
 }
 
 impl Sent {
     /// Made by an instance that stands still: it has not left it yet.
     pub(crate) fn is_held(&self) -> bool {
         self.life.paused_since().is_some_and(|paused| self.since >= paused)
+    }
+
+    /// A task of the instance ran on while the process stood still, made this request and gave it up. A process that
+    /// really stands still would have given it up before it made it.
+    fn never_left(&self) -> bool {
+        self.made_in_pause && self.reply.is_closed()
     }
 }
 
@@ -328,7 +336,11 @@ impl Hub {
                     Item::Reply { life, cluster, .. } => life.is_paused() || state.hangs(cluster),
                     Item::Frame { .. } => false,
                 };
-                if held { state.parked.push(item) } else { free.push(item) }
+                if held {
+                    state.parked.push(item);
+                } else if !matches!(&item, Item::Request(sent) if sent.never_left()) {
+                    free.push(item);
+                }
             }
             let State { streams, freezes, away, .. } = &mut *state;
             for (id, stream) in streams {

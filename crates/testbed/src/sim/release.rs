@@ -43,7 +43,8 @@ enum Crash {
 impl Hub {
     pub(crate) async fn release(self: &Arc<Self>, item: Item) {
         match item {
-            Item::Request(sent) if sent.is_held() && !sent.life.is_dead() => {
+            Item::Request(mut sent) if sent.is_held() && !sent.life.is_dead() => {
+                sent.made_in_pause = true;
                 self.lock().parked.push(Item::Request(sent));
             }
             Item::Request(sent) => self.release_request(*sent).await,

@@ -59,6 +59,15 @@ impl Write {
         object.pointer("/metadata/uid").and_then(Value::as_str)
     }
 
+    /// What it changed: a JSON pointer with the values before and after, `metadata` left out.
+    pub fn changes(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        if let (Some(before), Some(after)) = (&self.before, &self.after) {
+            differences("", before, after, &mut found);
+        }
+        found
+    }
+
     /// The write on one line, for messages.
     pub fn line(&self) -> String {
         format!(
@@ -72,6 +81,24 @@ impl Write {
             self.call.manager,
             self.code
         )
+    }
+}
+
+fn differences(at: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
+    match (before, after) {
+        _ if before == after || at == "/metadata" => {}
+        (Value::Object(old), Value::Object(new)) => {
+            for key in old.keys().chain(new.keys().filter(|key| !old.contains_key(*key))) {
+                let value = |map: &serde_json::Map<String, Value>| map.get(key).cloned().unwrap_or_default();
+                differences(&format!("{at}/{key}"), &value(old), &value(new), found);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                differences(&format!("{at}/{index}"), old, new, found);
+            }
+        }
+        _ => found.push(format!("{at}: {before} → {after}")),
     }
 }
 

@@ -22,6 +22,7 @@ mod message;
 mod pack;
 mod path;
 mod person;
+mod revert;
 mod rsa;
 mod sign;
 mod store;
@@ -35,6 +36,7 @@ pub use edits::{Edit, EditError, Edits};
 pub use message::{Message, MessageError};
 pub use path::{BadPath, BadPathReason, check as check_path};
 pub use person::{Person, PersonError};
+pub use revert::{RevertError, revert, with_trailers};
 pub use sign::{KeyError, SignError, SshSigner};
 pub use store::StoreError;
 

@@ -4,6 +4,7 @@
 mod journal;
 mod kill;
 mod push;
+mod revert;
 mod sign;
 mod support;
 mod write;

@@ -39,7 +39,7 @@ pub(crate) struct Layer {
     pub(crate) kube_api_burst: Option<u32>,
 
     /// Controllers to run: `*` for all, `name` to switch one on, `-name` to switch one off [default: *] [possible
-    /// names: application, cluster]
+    /// names: analysisrun, application, cluster, experiment, rollout]
     #[arg(
         long,
         env = "WINDLASS_CONTROLLERS",
@@ -217,6 +217,27 @@ pub(crate) struct Layer {
     )]
     pub(crate) allow_cross_namespace_dependencies: Option<bool>,
 
+    /// Addresses that CDEvents of Rollouts are sent to, such as https://events.example/in; may be given more than once
+    /// [default: none]
+    #[arg(
+        long,
+        visible_alias = "cdevents-sink",
+        env = "WINDLASS_CDEVENTS_SINKS",
+        hide_env_values = true,
+        value_name = "URL",
+        value_delimiter = ',',
+        help_heading = "Rollouts"
+    )]
+    pub(crate) cdevents_sinks: Option<Vec<String>>,
+
+    /// What the source of every CDEvent begins with, such as https://windlass.example/east [default: nothing]
+    #[arg(long, env = "WINDLASS_CDEVENTS_SOURCE", value_name = "URL", help_heading = "Rollouts")]
+    pub(crate) cdevents_source: Option<String>,
+
+    /// Name of the environment in CDEvents [default: the namespace of the Rollout]
+    #[arg(long, env = "WINDLASS_CDEVENTS_ENVIRONMENT", value_name = "NAME", help_heading = "Rollouts")]
+    pub(crate) cdevents_environment: Option<String>,
+
     /// Take word of pushes from Git servers: /hooks/github, gitlab, gitea, bitbucket, generic [default: false]
     #[arg(
         long,
@@ -332,6 +353,7 @@ impl Layer {
             webhook_configurations, cert_dir,
             work_dir, helm, kustomize, render_concurrency, default_service_account,
             allow_cross_namespace_dependencies,
+            cdevents_sinks, cdevents_source, cdevents_environment,
             hooks, hooks_address, hooks_secret, hooks_rate, hooks_max_bytes,
             secret_namespaces, allow_kubeconfig_exec, allow_kubeconfig_files, allow_kubeconfig_insecure_tls,
             log_format, log_level,

@@ -9,8 +9,9 @@ use std::{
     time::Duration as StdDuration,
 };
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use windlass_api::duration::Duration;
+use windlass_rollout::cdevents::{Sink, SinkError};
 
 use super::{
     layer::Layer,
@@ -125,6 +126,13 @@ pub(crate) struct Settings {
     pub(crate) default_service_account: Option<String>,
     pub(crate) allow_cross_namespace_dependencies: bool,
 
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "addresses")]
+    pub(crate) cdevents_sinks: Vec<Sink>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) cdevents_source: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cdevents_environment: Option<String>,
+
     pub(crate) hooks: bool,
     pub(crate) hooks_address: Listen,
     pub(crate) hooks_secret: String,
@@ -185,6 +193,9 @@ impl Settings {
             render_concurrency: layer.render_concurrency.unwrap_or(2),
             default_service_account: layer.default_service_account,
             allow_cross_namespace_dependencies: layer.allow_cross_namespace_dependencies.unwrap_or(false),
+            cdevents_sinks: sinks(&layer.cdevents_sinks.unwrap_or_default())?,
+            cdevents_source: layer.cdevents_source.unwrap_or_default(),
+            cdevents_environment: layer.cdevents_environment,
             hooks: layer.hooks.unwrap_or(false),
             hooks_address: layer.hooks_address.unwrap_or(Listen::on_all(8090)),
             hooks_secret: layer.hooks_secret.unwrap_or_else(|| "windlass-hooks".to_owned()),
@@ -291,6 +302,21 @@ fn controllers(list: &[String]) -> Result<SwitchedControllers, CommandError> {
         let wrong = wrong("controllers", "names something that is not there").because(error);
         hint.into_iter().fold(wrong, CommandError::hint).hint(known)
     })
+}
+
+/// Sinks as they are printed: without passwords and tokens.
+fn addresses<S: Serializer>(sinks: &[Sink], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(sinks.iter().map(Sink::address))
+}
+
+fn sinks(list: &[String]) -> Result<Vec<Sink>, CommandError> {
+    let given = list.iter().filter(|address| !address.trim().is_empty());
+    let read = |address: &String| {
+        address
+            .parse()
+            .map_err(|error: SinkError| wrong("cdeventsSinks", "has an address that is none").because(error))
+    };
+    given.map(read).collect()
 }
 
 /// The items of a list; `None` if there is not a single word in it.

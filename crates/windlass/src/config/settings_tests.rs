@@ -61,7 +61,7 @@ fn the_margin_leaves_a_holder_time_to_stop() {
 #[test]
 fn settings_that_make_no_sense_are_refused_by_name() {
     let some = |text: &str| Some(text.to_owned());
-    let cases = [
+    let cases = vec![
         ("workers", Layer { workers: Some(0), ..Layer::default() }),
         ("shards", Layer { shards: Some(0), ..Layer::default() }),
         ("shards", Layer { shards: Some(257), ..Layer::default() }),
@@ -105,7 +105,7 @@ fn a_refusal_names_every_spelling_and_the_way_out() {
     caused by: there is no controller `clustr`
     hint: It is --controllers, WINDLASS_CONTROLLERS or controllers in the config file.
     hint: Did you mean `cluster`?
-    hint: There are: application, cluster.
+    hint: There are: analysisrun, application, cluster, experiment, rollout.
     ");
 }
 

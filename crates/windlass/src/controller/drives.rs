@@ -19,7 +19,7 @@ use windlass_server::{
     readiness::{Readiness, ReadinessCheck},
 };
 
-use super::{applications, group::Group, hub::Hub, kinds};
+use super::{applications, group::Group, hub::Hub, kinds, rollouts};
 use crate::{config::Settings, error::CommandError};
 
 /// The name that stands for every namespace.
@@ -46,6 +46,19 @@ pub(super) fn start(
         on_push = Some(applications.on_push);
         let (drive, readiness) = (applications.drive, &probes.readiness);
         warming.push(launch("application", "applications", drive, services, readiness, group).boxed());
+    }
+    if settings.controllers.is_on("rollout") {
+        let drive = rollouts::start(settings, probes, hub, services, group)?;
+        warming.push(launch("rollout", "rollouts", drive, services, &probes.readiness, group).boxed());
+    }
+    if settings.controllers.is_on("analysisrun") {
+        let drive = rollouts::runs(settings, probes, hub, services)?;
+        warming
+            .push(launch("analysisrun", "analysisruns", drive, services, &probes.readiness, group).boxed());
+    }
+    if settings.controllers.is_on("experiment") {
+        let drive = rollouts::experiments(settings, hub, services);
+        warming.push(launch("experiment", "experiments", drive, services, &probes.readiness, group).boxed());
     }
     let stop = group.stop();
     group.spawn(async move {

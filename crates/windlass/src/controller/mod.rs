@@ -14,6 +14,7 @@ mod group;
 mod hub;
 mod kinds;
 mod leases;
+mod rollouts;
 mod serve;
 
 use std::time::Duration;
@@ -35,7 +36,7 @@ use crate::{
 };
 
 /// Every controller there is, by name.
-pub(crate) const CONTROLLERS: &[&str] = &["application", "cluster"];
+pub(crate) const CONTROLLERS: &[&str] = &["analysisrun", "application", "cluster", "experiment", "rollout"];
 
 /// Longest wait for the leases to be given back: another replica takes them by itself soon after.
 const LEASE_PATIENCE: Duration = Duration::from_secs(3);

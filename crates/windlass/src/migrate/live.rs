@@ -26,6 +26,9 @@ const FLUX: [(&str, &[&str]); 5] = [
     ("image.toolkit.fluxcd.io", &[]),
 ];
 
+const ARGO_ROLLOUTS: [(&str, &[&str]); 1] =
+    [(super::argo_rollouts::GROUP, &["Rollout", "AnalysisTemplate", "ClusterAnalysisTemplate"])];
+
 /// Everything of the tool that the cluster holds, in one namespace or in all.
 pub(crate) async fn read(
     tool: Tool,
@@ -35,6 +38,7 @@ pub(crate) async fn read(
     let groups: &[(&str, &[&str])] = match tool {
         Tool::ArgoCd => &ARGOCD,
         Tool::Flux => &FLUX,
+        Tool::ArgoRollouts => &ARGO_ROLLOUTS,
     };
     let mut objects = Vec::new();
     let mut served = false;
@@ -77,6 +81,8 @@ async fn custom(
     resource: &ApiResource,
     namespace: Option<&str>,
 ) -> Result<Vec<Value>, CommandError> {
+    // A kind without a namespace is read as a whole.
+    let namespace = namespace.filter(|_| !resource.kind.starts_with("Cluster"));
     let api: Api<DynamicObject> = match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         None => Api::all_with(client.clone(), resource),

@@ -1,4 +1,4 @@
-//! Applications of Argo CD and Flux → Applications of Windlass. Objects in, objects and a report out; only `files` and
+//! Applications of Argo CD and Flux → Applications of Windlass; Rollouts of Argo Rollouts → Rollouts. Objects in, objects and a report out; only `files` and
 //! `live`, which fetch the objects, touch the world.
 //!
 //! ```text
@@ -10,6 +10,7 @@
 //! Nothing is dropped without a word: a field is either taken by the converter that knows it, or it is in the
 //! [`Report`] with what to do about it. A converter never fails and never panics, whatever the objects hold.
 
+mod argo_rollouts;
 mod argocd;
 mod fields;
 pub(crate) mod files;
@@ -35,6 +36,8 @@ pub(crate) enum Tool {
     ArgoCd,
     /// Flux.
     Flux,
+    /// Argo Rollouts.
+    ArgoRollouts,
 }
 
 /// What the user wants.
@@ -47,7 +50,7 @@ pub(crate) struct Options {
 /// What came out.
 #[derive(Debug)]
 pub(crate) struct Converted {
-    /// Secrets, Clusters and Applications, in the order in which they are best applied.
+    /// Secrets, Clusters and Applications, or templates and Rollouts, in the order in which they are best applied.
     pub(crate) objects: Vec<Value>,
     /// What was left behind, and what to do.
     pub(crate) report: Report,
@@ -56,11 +59,11 @@ pub(crate) struct Converted {
 /// Converts all that is given together: objects refer to each other.
 pub(crate) fn convert(tool: Tool, given: Vec<Value>, options: &Options) -> Converted {
     let mut report = Report::default();
-    let produced = match tool {
-        Tool::ArgoCd => argocd::convert(given, options, &mut report),
-        Tool::Flux => flux::convert(given, options, &mut report),
+    let objects = match tool {
+        Tool::ArgoCd => argocd::convert(given, options, &mut report).into_values(),
+        Tool::Flux => flux::convert(given, options, &mut report).into_values(),
+        Tool::ArgoRollouts => argo_rollouts::convert(given, options, &mut report),
     };
-    let objects = produced.into_values();
     report.steps = takeover::steps(tool, &report, &objects);
     Converted { objects, report }
 }

@@ -103,12 +103,18 @@ impl Report {
             section(&mut text, &self.notes);
         }
         if !self.steps.is_empty() {
-            text.push_str("\nTaking over without restarting a pod:\n");
+            let _ = writeln!(text, "\nTaking over without {}:", self.without());
             for (at, step) in self.steps.iter().enumerate() {
                 let _ = writeln!(text, "  {}. {step}", at + 1);
             }
         }
         text
+    }
+
+    /// What taking over does not need: a Rollout's pods belong to it and cannot be handed over.
+    fn without(&self) -> &'static str {
+        let rollouts = self.converted.iter().any(|title| title.starts_with("Rollout "));
+        if rollouts { "a gap in service" } else { "restarting a pod" }
     }
 
     fn summary(&self, produced: &[Value]) -> String {

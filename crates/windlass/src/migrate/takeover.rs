@@ -8,6 +8,9 @@ use super::{Tool, report::Report};
 
 /// Sentences, in order. None when nothing was converted.
 pub(super) fn steps(tool: Tool, report: &Report, produced: &[Value]) -> Vec<String> {
+    if tool == Tool::ArgoRollouts {
+        return rollouts(produced);
+    }
     let applications = produced.iter().any(|object| object["kind"] == "Application");
     if !applications {
         return Vec::new();
@@ -20,6 +23,7 @@ pub(super) fn steps(tool: Tool, report: &Report, produced: &[Value]) -> Vec<Stri
     let (name, example) = match tool {
         Tool::ArgoCd => ("Argo CD", "an app of apps"),
         Tool::Flux => ("Flux", "flux-system"),
+        Tool::ArgoRollouts => return steps,
     };
     steps.push(format!(
         "An Application whose folder holds objects of {name} ({example}) would apply them again: put what was \
@@ -28,6 +32,7 @@ pub(super) fn steps(tool: Tool, report: &Report, produced: &[Value]) -> Vec<Stri
     match tool {
         Tool::ArgoCd => argocd(report, &mut steps),
         Tool::Flux => flux(report, &mut steps),
+        Tool::ArgoRollouts => {}
     }
     steps.push(
         "Apply what was produced: `kubectl apply --server-side -f`. Windlass takes the running objects over by \
@@ -40,6 +45,26 @@ pub(super) fn steps(tool: Tool, report: &Report, produced: &[Value]) -> Vec<Stri
             .to_owned(),
     );
     steps
+}
+
+/// New pods come up beside the old ones, which serve until they are there.
+fn rollouts(produced: &[Value]) -> Vec<String> {
+    if !produced.iter().any(|object| object["kind"] == "Rollout") {
+        return Vec::new();
+    }
+    [
+        "Go through what was not carried over, and correct the produced files: `windlass rollout lint -f` says what the \
+         controller would refuse, `windlass rollout simulate -f` how an update would go.",
+        "Wait until no update goes on, then stop the controller of Argo Rollouts (`kubectl scale deployment \
+         argo-rollouts --replicas=0`): pods and traffic stay as they are.",
+        "Take the label `rollouts-pod-template-hash` out of the selectors of the Services, so that they select the pods \
+         of both, and put what was produced into the repository in place of the old objects.",
+        "Apply what was produced: `kubectl apply --server-side -f`. New pods come up beside the old ones. Wait until \
+         every Rollout is Completed: `windlass rollout status NAME --watch`.",
+        "Delete the old Rollouts: `kubectl delete rollouts.argoproj.io NAME`. Their pods go with them.",
+    ]
+    .map(str::to_owned)
+    .to_vec()
 }
 
 fn argocd(report: &Report, steps: &mut Vec<String>) {

@@ -160,6 +160,17 @@ fn asks(page: &mut Page, status: &ApplicationStatus, now: Timestamp) {
             page.maybe("Failures", operation.failures.map(|failures| failures.to_string()));
         });
     }
+    if let Some(entry) = &status.quarantine {
+        page.section("Quarantine", |page| {
+            page.field("Revision", &entry.revision);
+            page.field("Failed", format!("{} on {}", entry.object, entry.cluster));
+            page.field("Reason", line(&entry.reason));
+            page.field("Since", age(entry.since.as_ref(), now));
+            page.maybe("Lifted by", entry.lifted.as_ref().map(|lifted| lifted.by.clone()));
+            let revert = entry.revert.as_ref();
+            page.maybe("Reverted by", revert.map(|revert| format!("{} on {}", revert.commit, revert.branch)));
+        });
+    }
     if let Some(pin) = &status.pin {
         page.section("Pin", |page| {
             page.maybe("Kept at", pin.to.as_ref());

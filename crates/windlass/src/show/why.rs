@@ -8,7 +8,7 @@ use windlass_api::{
     Application, ApplicationStatus, Cluster,
     application::{
         IN_CLUSTER,
-        status::{self, ClusterLine, HealthWord, SyncWord},
+        status::{self, ClusterLine, HealthWord, Quarantine, SyncWord},
         sync::{Window, WindowKind},
     },
     condition,
@@ -133,7 +133,14 @@ fn not_ready(status: &ApplicationStatus, now: Timestamp) -> Option<Reason> {
         return None;
     }
     let mut details = vec![line(&ready.message)];
-    let others = [status::SOURCE_READY, status::RENDERED, status::ADMITTED, status::SYNCED, status::HEALTHY];
+    let others = [
+        status::SOURCE_READY,
+        status::RENDERED,
+        status::ADMITTED,
+        status::REVERTED,
+        status::SYNCED,
+        status::HEALTHY,
+    ];
     for other in others.into_iter().filter_map(|kind| condition::get(&status.conditions, kind)) {
         let message = line(&other.message);
         if other.status == condition::Truth::False.as_str() && !details.contains(&message) {
@@ -204,6 +211,9 @@ fn held(app: &Application, status: &ApplicationStatus, now: Timestamp) -> Vec<Re
         let head = format!("{} of {} deletions wait for an approval.", approval.deletions, approval.of);
         held.push(Reason::new(head, details));
     }
+    if let Some(entry) = &status.quarantine {
+        held.push(quarantine(entry, &name, now));
+    }
     if let Some(pin) = &status.pin {
         let to = pin.to.as_deref().map_or("where the source was before", short);
         let by = pin.by.as_deref().unwrap_or("the controller");
@@ -248,6 +258,22 @@ fn held(app: &Application, status: &ApplicationStatus, now: Timestamp) -> Vec<Re
         held.push(Reason::new(head, details));
     }
     held
+}
+
+/// A revision that failed, and what became of it.
+fn quarantine(entry: &Quarantine, name: &str, now: Timestamp) -> Reason {
+    let since = age(entry.since.as_ref(), now);
+    let mut details = vec![format!("{} on {}: {}", entry.object, entry.cluster, line(&entry.reason))];
+    if let Some(revert) = &entry.revert {
+        details.push(format!("{} on {} takes it back.", short(&revert.commit), revert.branch));
+    }
+    let revision = short(&entry.revision);
+    if let Some(lifted) = &entry.lifted {
+        let head = format!("{revision} failed since {since}; {} let it pass.", lifted.by);
+        return Reason::new(head, details);
+    }
+    details.push(format!("It ends when the source moves past it, or with: windlass approve {name}"));
+    Reason::new(format!("{revision} is quarantined since {since}: it is not applied any more."), details)
 }
 
 fn cluster_trouble(cluster: &ClusterLine, facts: &Facts) -> Option<Reason> {

@@ -1,4 +1,4 @@
-//! `windlass approve`: allows deletions that wait for somebody to look at them.
+//! `windlass approve`: allows what waits for somebody to look at it: deletions, or a revision that is quarantined.
 
 use std::{
     fmt::Write as _,
@@ -6,19 +6,30 @@ use std::{
 };
 
 use kube::ResourceExt;
-use windlass_api::application::{APPROVE_ANNOTATION, status::Approval};
+use windlass_api::{
+    Application,
+    application::{
+        APPROVE_ANNOTATION, LIFT_ANNOTATION,
+        status::{Approval, Quarantine},
+    },
+};
 
-use super::hub::{HubArgs, title};
-use crate::{cli, error::CommandError};
+use super::hub::{Hub, HubArgs, title};
+use crate::{
+    cli,
+    error::CommandError,
+    show::{line, short},
+};
 
 const EXAMPLES: &str = "\
 Examples:
   windlass approve web -n shop
   windlass approve web --yes
 
-What is approved is exactly the set of deletions that is shown: another set needs another approval.";
+What is approved is exactly the set of deletions that is shown: another set needs another approval.
+Without deletions that wait, a quarantined revision is let pass: it is applied again, and your name is recorded.";
 
-/// Allow deletions that exceed the budget
+/// Allow deletions that exceed the budget, or a quarantined revision
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -38,6 +49,13 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
     args.hub.run(async |hub| {
         let app = hub.application(&args.name).await?;
         let Some(approval) = app.status.as_ref().and_then(|status| status.approval.as_ref()) else {
+            if let Some(held) = quarantined(&app) {
+                cli::print(&told(&title(&app), held))?;
+                if !args.yes && !confirmed("Let it pass?")? {
+                    return Err(CommandError::failure("not approved: the revision stays quarantined"));
+                }
+                return lift(&hub, &app, held).await;
+            }
             return Err(CommandError::failure(format!(
                 "nothing of Application {} waits for an approval",
                 title(&app)
@@ -47,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
         if app.annotations().get(APPROVE_ANNOTATION) == Some(&approval.id) {
             return cli::print("They are approved already; the controller will delete them.\n");
         }
-        if !args.yes && !confirmed()? {
+        if !args.yes && !confirmed("Delete them?")? {
             return Err(CommandError::failure("not approved: nothing is deleted"));
         }
         hub.annotate(&app, APPROVE_ANNOTATION, Some(&approval.id)).await?;
@@ -72,13 +90,39 @@ fn shown(title: &str, approval: &Approval) -> String {
     text
 }
 
-fn confirmed() -> Result<bool, CommandError> {
+/// The quarantine that holds something back.
+pub(super) fn quarantined(app: &Application) -> Option<&Quarantine> {
+    app.status.as_ref()?.quarantine.as_ref().filter(|held| held.lifted.is_none())
+}
+
+/// Lets the revision pass, with who said so.
+pub(super) async fn lift(hub: &Hub, app: &Application, held: &Quarantine) -> Result<(), CommandError> {
+    let value = format!("{} by {}", held.revision, hub.user().await);
+    hub.annotate(app, LIFT_ANNOTATION, Some(&value)).await?;
+    cli::print(&format!(
+        "application.windlass.dev/{}: {} is no longer quarantined\n",
+        app.name_any(),
+        short(&held.revision)
+    ))
+}
+
+fn told(title: &str, held: &Quarantine) -> String {
+    format!(
+        "{} of {title} is quarantined:\n  {} on {}: {}\n",
+        short(&held.revision),
+        held.object,
+        held.cluster,
+        line(&held.reason)
+    )
+}
+
+fn confirmed(question: &str) -> Result<bool, CommandError> {
     if !io::stdin().is_terminal() {
         return Err(CommandError::usage("nobody is there to be asked")
             .hint("Approve without being asked with --yes."));
     }
     let mut err = io::stderr();
-    let _ = write!(err, "Delete them? [y/N] ").and_then(|()| err.flush());
+    let _ = write!(err, "{question} [y/N] ").and_then(|()| err.flush());
     let mut answer = String::new();
     io::stdin()
         .lock()

@@ -108,7 +108,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
         if let Some(folder) = &args.path {
             checkout(&mut app, folder, scratch.path())?;
         }
-        let found = gather(args, &hub, app, scratch.path()).await?;
+        let found = Box::pin(gather(args, &hub, app, scratch.path())).await?;
         cli::print(&match args.output {
             Output::Text => comparison::text(&found),
             Output::Json => cli::to_json(&found)?,

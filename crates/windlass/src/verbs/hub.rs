@@ -15,7 +15,7 @@ use windlass_cluster::connect::{self, HubOptions, Limits};
 use crate::{error::CommandError, suggest};
 
 /// Field manager of what verbs write.
-const MANAGER: &str = "windlass-cli";
+pub(crate) const MANAGER: &str = "windlass-cli";
 
 /// Longest wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -32,7 +32,7 @@ pub(crate) struct HubArgs {
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
 
-    /// Namespace of the Application [default: the context's]
+    /// Namespace of the Application or Rollout [default: the context's]
     #[arg(long, short, value_name = "NAMESPACE")]
     namespace: Option<String>,
 }
@@ -134,7 +134,13 @@ impl Hub {
     }
 }
 
-async fn find<K>(api: &Api<K>, kind: &str, name: &str, namespace: Option<&str>) -> Result<K, CommandError>
+/// One object of a kind. A name that is not there gets the one that was meant.
+pub(crate) async fn find<K>(
+    api: &Api<K>,
+    kind: &str,
+    name: &str,
+    namespace: Option<&str>,
+) -> Result<K, CommandError>
 where
     K: Resource + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
 {

@@ -1,4 +1,4 @@
-//! `windlass migrate`: Applications of Argo CD and Flux as Applications of Windlass.
+//! `windlass migrate`: Applications of Argo CD and Flux as Applications of Windlass, Rollouts of Argo Rollouts as Rollouts.
 
 use std::{
     fs::{self, OpenOptions},
@@ -23,11 +23,12 @@ Examples:
   windlass migrate argocd -f apps/ -o windlass/
   windlass migrate argocd --context prod --into windlass > windlass.yaml
   kubectl get kustomizations,gitrepositories -A -o yaml | windlass migrate flux -f - --strict
+  windlass migrate argo-rollouts -f rollouts/ > rollouts.yaml
 
 What is produced goes to standard output, or into a folder. What could not be carried over, what to
 do about it, and how to take over without restarting a pod goes to standard error.";
 
-/// Turn what Argo CD or Flux delivers into Applications
+/// Turn what Argo CD or Flux delivers into Applications, and Rollouts of Argo Rollouts into Rollouts
 #[derive(clap::Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -74,6 +75,9 @@ enum From {
     /// Flux.
     #[value(help = "Kustomization, HelmRelease, GitRepository, Receiver")]
     Flux,
+    /// Argo Rollouts.
+    #[value(name = "argo-rollouts", help = "Rollout, AnalysisTemplate, ClusterAnalysisTemplate")]
+    ArgoRollouts,
 }
 
 /// Reads, converts, tells, writes.
@@ -81,6 +85,7 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
     let tool = match args.tool {
         From::ArgoCd => Tool::ArgoCd,
         From::Flux => Tool::Flux,
+        From::ArgoRollouts => Tool::ArgoRollouts,
     };
     let given = if args.files.is_empty() { live(tool, args)? } else { migrate::files::read(&args.files)? };
     let converted = migrate::convert(tool, given, &Options { into: args.into.clone() });

@@ -15,6 +15,7 @@ pub(crate) mod hub;
 mod live;
 pub(crate) mod migrate;
 pub(crate) mod rollback;
+pub(crate) mod rollout;
 pub(crate) mod sandbox;
 pub(crate) mod sync;
 pub(crate) mod tree;

@@ -12,7 +12,10 @@ use windlass_api::{
     duration::Duration,
 };
 
-use super::hub::{Hub, HubArgs, status, title};
+use super::{
+    approve,
+    hub::{Hub, HubArgs, status, title},
+};
 use crate::{
     cli,
     error::CommandError,
@@ -22,7 +25,8 @@ use crate::{
 const EXAMPLES: &str = "\
 Examples:
   windlass sync web -n shop
-  windlass sync web --wait --timeout 5m";
+  windlass sync web --wait --timeout 5m
+  windlass sync web --force             # also if its revision is quarantined";
 
 /// Ask for a sync now, whatever sync.automated says
 #[derive(clap::Args, Debug)]
@@ -30,6 +34,10 @@ Examples:
 pub(crate) struct Args {
     /// The Application
     name: String,
+
+    /// Let a quarantined revision pass
+    #[arg(long)]
+    force: bool,
 
     /// Wait until it is done, and fail if it fails
     #[arg(long)]
@@ -50,6 +58,20 @@ pub(crate) fn run(args: &Args) -> Result<(), CommandError> {
         if app.spec.suspend {
             return Err(CommandError::failure(format!("Application {} is suspended", title(&app)))
                 .hint("Set spec.suspend to false first: nothing is applied while it is true."));
+        }
+        if let Some(held) = approve::quarantined(&app) {
+            if args.force {
+                approve::lift(&hub, &app, held).await?;
+            } else {
+                // The source may be past it by now: that is what a sync finds out.
+                cli::note(&format!(
+                    "{} is quarantined and not applied ({} on {}: {}); let it pass with --force",
+                    short(&held.revision),
+                    held.object,
+                    held.cluster,
+                    line(&held.reason)
+                ));
+            }
         }
         let request = format!("{} by {}", moment(), hub.user().await);
         hub.annotate(&app, SYNC_ANNOTATION, Some(&request)).await?;

@@ -3,7 +3,8 @@
 use windlass_api::{
     ApplicationStatus,
     application::status::{
-        ADMITTED, CONTESTED, HEALTHY, HealthWord, RENDERED, SOURCE_READY, SYNCED, SyncWord, Violation,
+        ADMITTED, CONTESTED, HEALTHY, HealthWord, QUARANTINED, RENDERED, REVERTED, SOURCE_READY, SYNCED,
+        SyncWord, Violation,
     },
     condition::Truth,
 };
@@ -26,6 +27,7 @@ pub(super) fn set_all(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
         None => set(status, RENDERED, Truth::Unknown, "NotRendered", "There is no revision to render.", now),
     }
     admitted(verdicts, status);
+    quarantined(verdicts, status);
     let (truth, reason) = match status.sync.status {
         SyncWord::Synced => (Truth::True, "Synced"),
         SyncWord::OutOfSync => (Truth::False, "OutOfSync"),
@@ -52,6 +54,25 @@ pub(super) fn set_all(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
             set(status, CONTESTED, Truth::True, "ChangedAgain", &message, now);
         }
         None => status.conditions.retain(|condition| condition.type_ != CONTESTED),
+    }
+}
+
+fn quarantined(verdicts: &Verdicts<'_>, status: &mut ApplicationStatus) {
+    let now = verdicts.now;
+    match verdicts.quarantine.trouble() {
+        Some(trouble) => set(status, QUARANTINED, Truth::True, "RolloutFailed", &trouble.message(), now),
+        None => status.conditions.retain(|condition| condition.type_ != QUARANTINED),
+    }
+    let pushed = verdicts.quarantine.entry.as_ref().and_then(|entry| entry.revert.as_ref());
+    match (pushed, &verdicts.quarantine.refused) {
+        (Some(revert), _) => {
+            let message = format!("{} on {} takes it back.", revert.commit, revert.branch);
+            set(status, REVERTED, Truth::True, "Pushed", &message, now);
+        }
+        (None, Some(trouble)) => {
+            set(status, REVERTED, Truth::False, trouble.reason, &trouble.message(), now);
+        }
+        (None, None) => status.conditions.retain(|condition| condition.type_ != REVERTED),
     }
 }
 

@@ -82,11 +82,10 @@ fn consent(observed: &Observed) -> budget::Verdict {
             |extra| Wish { cluster: target.member.name.clone(), object: extra.id.clone(), confirm: true },
         ));
     }
-    let total: usize = inventory::by_cluster(&observed.status.inventory).values().map(BTreeSet::len).sum();
-    budget::judge(&NO_BUDGET, &wishes, total, prune::said(observed))
+    budget::judge(&NO_BUDGET, &wishes, &prune::held(observed), prune::said(observed))
 }
 
-fn is_ours(extra: &Extra, owner: &str) -> bool {
+pub(super) fn is_ours(extra: &Extra, owner: &str) -> bool {
     extra.live.as_ref().is_some_and(|live| live.owner.as_deref() == Some(owner))
 }
 
@@ -358,7 +357,8 @@ fn extra_of(hook: &Found) -> Extra {
     Extra { id: hook.wanted.id().clone(), live: hook.live.clone() }
 }
 
-fn release(ours: &[&Extra]) -> Vec<Work> {
+/// Lets go of objects: they stay, and are nobody's.
+pub(super) fn release(ours: &[&Extra]) -> Vec<Work> {
     let release = |extra: &&Extra| {
         let live = extra.live.as_ref()?;
         Some(Work::Release { id: extra.id.clone(), uid: live.uid.clone() })

@@ -16,6 +16,7 @@ pub(crate) mod inventory;
 mod notes;
 mod operation;
 pub(crate) mod prune;
+mod quarantine;
 mod standing;
 mod status;
 mod target;
@@ -40,6 +41,7 @@ pub(crate) use standing::kept;
 
 use self::{
     operation::Course,
+    quarantine::Standstill,
     target::{Outcome, TargetPlan, Terms},
 };
 use super::{
@@ -103,13 +105,19 @@ struct Verdicts<'a> {
     plans: Vec<TargetPlan>,
     /// Why a new revision is not applied although there is one.
     held: Option<Trouble>,
+    /// The revision that failed, and whether it is held back for it.
+    quarantine: Standstill,
 }
 
 fn decide(observed: &Observed, opening: &Opening, now: Timestamp) -> Plan<Action, ApplicationStatus> {
+    let quarantine = quarantine::of(observed, now);
     let standing::Standing { decisions, ahead, blocked, held } = standing::of(observed, opening);
+    let held = quarantine.trouble().or(held);
     let course = operation::course(observed, held.is_none() && !blocked, now);
     let deletions = prune::judge(observed);
-    let provisional = course.operation.clone().unwrap_or_else(|| operation::begin(observed, now));
+    // One that is not begun was asked for by nobody: it does not send anybody the way again.
+    let provisional =
+        course.operation.clone().unwrap_or_else(|| Operation { by: None, ..operation::begin(observed, now) });
     let retry_at = |at: Timestamp, count: u32| retry_at(observed, at, count);
     let owner = observed.key.to_string();
     let sync = &observed.spec.sync;
@@ -121,6 +129,7 @@ fn decide(observed: &Observed, opening: &Opening, now: Timestamp) -> Plan<Action
         may_prune: deletions.allowed && opening.open && (sync.automated || course.operation.is_some()),
         confirmed: deletions.confirmed,
         blocked,
+        quarantined: quarantine.holds,
         mode: observed.spec.policy.mode,
         drift: sync.drift,
         prune: sync.prune,
@@ -141,7 +150,8 @@ fn decide(observed: &Observed, opening: &Opening, now: Timestamp) -> Plan<Action
             target::plan(&terms, target, &line(observed, target), &held, decision)
         })
         .collect();
-    let verdicts = Verdicts { observed, opening, now, course, decisions, ahead, deletions, plans, held };
+    let verdicts =
+        Verdicts { observed, opening, now, course, decisions, ahead, deletions, plans, held, quarantine };
     verdicts.carry_out(&known)
 }
 
@@ -176,10 +186,11 @@ impl Verdicts<'_> {
             }
         }
         operation::end(&mut self);
+        let reverting = quarantine::revert(self.observed, &mut self.quarantine, self.now);
         let (status, mut wake) = status::of(&self);
         // Waves follow what the status says of the clusters: once that is another, somebody else may begin.
         let waves_move = self.observed.rollout.is_some() && status.clusters != self.observed.status.clusters;
-        if first || waves_move || !batches.is_empty() {
+        if first || waves_move || !batches.is_empty() || reverting.is_some() {
             wake = Wake::After(Duration::ZERO);
         }
         let mut actions = Vec::new();
@@ -187,6 +198,8 @@ impl Verdicts<'_> {
             actions.push(Action::Work { app: self.observed.key.clone(), batches });
         }
         actions.extend(operation::analyses(self.observed));
+        // What is pushed is known to be quarantined: the status says so before.
+        actions.extend(reverting);
         let notes = notes::between(&self.observed.status, &status);
         Plan { actions, status: Some(status), notes, wake, released: false }
     }

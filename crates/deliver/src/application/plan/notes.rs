@@ -2,7 +2,7 @@
 
 use windlass_api::{
     ApplicationStatus,
-    application::status::{Approval, DeploymentResult, Phase},
+    application::status::{Approval, DeploymentResult, Phase, REVERTED},
     condition::{self, READY},
 };
 use windlass_cluster::events::Note;
@@ -35,6 +35,7 @@ pub(super) fn between(old: &ApplicationStatus, new: &ApplicationStatus) -> Vec<N
     } else if old.pin.is_some() && new.pin.is_none() {
         notes.push(Note::normal("PinEnded", "Pin", "the source moved past the revision that was excluded"));
     }
+    quarantine(old, new, &mut notes);
     drift(old, new, &mut notes);
     notes
 }
@@ -54,6 +55,40 @@ pub(super) fn deletion(old: &ApplicationStatus, new: &ApplicationStatus) -> Vec<
         }
     }
     notes
+}
+
+/// A revision failed, was let pass, was taken back in the repository, or is no longer what the source says.
+fn quarantine(old: &ApplicationStatus, new: &ApplicationStatus, notes: &mut Vec<Note>) {
+    let before = old.quarantine.as_ref();
+    let Some(after) = &new.quarantine else {
+        if let Some(before) = before {
+            let message = format!("the source moved past {}", before.revision);
+            notes.push(Note::normal("QuarantineEnded", "Quarantine", message));
+        }
+        return;
+    };
+    if before.is_none_or(|before| before.digest != after.digest) {
+        let message = format!(
+            "{} is not applied any more: {} on {}: {}",
+            after.revision, after.object, after.cluster, after.reason
+        );
+        notes.push(Note::warning("Quarantined", "Quarantine", message));
+    }
+    if let Some(lifted) = after.lifted.as_ref().filter(|_| before.is_none_or(|one| one.lifted.is_none())) {
+        let message = format!("{} lets {} pass", lifted.by, after.revision);
+        notes.push(Note::normal("QuarantineLifted", "Quarantine", message));
+    }
+    if let Some(revert) = after.revert.as_ref().filter(|_| before.is_none_or(|one| one.revert.is_none())) {
+        let message = format!("{} on {} takes {} back", revert.commit, revert.branch, after.revision);
+        notes.push(Note::normal("Reverted", "Revert", message));
+    }
+    let refused = |status: &ApplicationStatus| {
+        condition::get(&status.conditions, REVERTED).filter(|one| one.status == "False").cloned()
+    };
+    let known = refused(old).map(|one| one.reason);
+    if let Some(now) = refused(new).filter(|now| Some(&now.reason) != known.as_ref()) {
+        notes.push(Note::warning(now.reason, "Revert", now.message));
+    }
 }
 
 fn approval(old: &ApplicationStatus, new: &ApplicationStatus, notes: &mut Vec<Note>) {

@@ -135,9 +135,13 @@ pub(super) fn course(observed: &Observed, may_begin: bool, now: Timestamp) -> Co
 pub(super) fn end(verdicts: &mut Verdicts<'_>) {
     let (observed, now) = (verdicts.observed, verdicts.now);
     let hooks: Vec<_> = verdicts.plans.iter().flat_map(|plan| plan.hooks.clone()).collect();
+    verdicts.quarantine.mark(&mut verdicts.course.history);
     let Some(mut operation) = verdicts.course.operation.take() else { return };
     operation.hooks.extend(hooks);
-    operation.failures = failures(observed).filter(|count| *count > 0);
+    // After a restart nobody knows what was tried before: what was said holds for as long as it fails.
+    let failing = verdicts.plans.iter().any(|plan| matches!(plan.outcome, Outcome::Failing(_)));
+    let said = operation.failures.filter(|_| failing);
+    operation.failures = failures(observed).filter(|count| *count > 0).or(said);
     operation.step = step(verdicts);
     if verdicts.plans.iter().any(|plan| plan.outcome == Outcome::Blocked) {
         // It begins anew when policy lets it pass.
@@ -150,7 +154,7 @@ pub(super) fn end(verdicts: &mut Verdicts<'_>) {
             Some(GivenUp { digest, generation: observed.generation, message: message.clone() });
     }
     let failure = rolled_back(observed).map(|why| (DeploymentResult::RolledBack, why)).or_else(|| {
-        let why = lasting.or_else(|| late(verdicts, &operation))?;
+        let why = verdicts.quarantine.why().or(lasting).or_else(|| late(verdicts, &operation))?;
         Some((DeploymentResult::Failed, why))
     });
     if let Some((result, why)) = failure {

@@ -54,8 +54,13 @@ pub(crate) fn judge(observed: &Observed) -> budget::Verdict {
             }));
         }
     }
-    let total: usize = inventory::by_cluster(&observed.status.inventory).values().map(BTreeSet::len).sum();
-    budget::judge(&observed.spec.sync.deletion_budget, &wishes, total, said(observed))
+    budget::judge(&observed.spec.sync.deletion_budget, &wishes, &held(observed), said(observed))
+}
+
+/// How many objects the inventory holds, by cluster.
+pub(super) fn held(observed: &Observed) -> budget::Held {
+    let known = inventory::by_cluster(&observed.status.inventory);
+    known.into_iter().map(|(cluster, objects)| (cluster, objects.len())).collect()
 }
 
 /// What somebody said about deletions.

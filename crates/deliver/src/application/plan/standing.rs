@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use windlass_api::application::{PolicyMode, status::ClusterLine, sync::Drift};
 
-use super::{line, operation, target};
+use super::{line, operation, quarantine, target};
 use crate::{
     application::{
         observed::{Observed, Target, Want},
@@ -74,7 +74,7 @@ pub(crate) fn kept(observed: &Observed, now: Timestamp) -> Vec<String> {
         return Vec::new();
     }
     let standing = of(observed, &opening);
-    let all = standing.blocked || standing.held.is_some();
+    let all = standing.blocked || standing.held.is_some() || quarantine::of(observed, now).holds;
     observed
         .targets
         .iter()

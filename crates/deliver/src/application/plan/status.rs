@@ -14,8 +14,8 @@ use windlass_api::{
 use windlass_cluster::drive::Wake;
 
 use super::{
-    HEALTH_TIMEOUT, INFRASTRUCTURE_TIMEOUT, LONGEST_RETRY, Outcome, TargetPlan, Verdicts, Want, conditions,
-    inventory, notes, outcomes,
+    FIRST_RETRY, HEALTH_TIMEOUT, INFRASTRUCTURE_TIMEOUT, LONGEST_RETRY, Outcome, TargetPlan, Verdicts, Want,
+    conditions, inventory, notes, outcomes,
     target::{earliest, gravity, worst},
 };
 use crate::{
@@ -99,6 +99,7 @@ pub(super) fn of(verdicts: &Verdicts<'_>) -> (ApplicationStatus, Wake) {
     status.given_up.clone_from(&verdicts.course.given_up);
     let pinned = observed.desired.as_ref().and_then(|desired| desired.pin.clone());
     status.pin = verdicts.course.pin.clone().or(pinned);
+    status.quarantine.clone_from(&verdicts.quarantine.entry);
     if let Some(request) = &verdicts.course.request {
         status.last_sync_request = Some(request.clone());
     }
@@ -241,6 +242,7 @@ fn health(verdicts: &Verdicts<'_>) -> Health {
 /// The whole in one word, with the reason: what is most in the way comes first.
 fn word(verdicts: &Verdicts<'_>, status: &ApplicationStatus) -> Word {
     source_word(verdicts)
+        .or_else(|| verdicts.quarantine.trouble().map(|trouble| Word::trouble(Phase::Degraded, &trouble)))
         .or_else(|| policy_word(verdicts))
         .or_else(|| failing_word(verdicts))
         .or_else(|| waiting_word(verdicts, status))
@@ -432,6 +434,10 @@ fn wake(verdicts: &Verdicts<'_>, word: &Word) -> Wake {
     for plan in &verdicts.plans {
         at = earliest(at, plan.wake);
         at = earliest(at, deadline(observed, plan));
+    }
+    at = earliest(at, verdicts.quarantine.wake);
+    if observed.unsure {
+        at = earliest(at, verdicts.now.checked_add(FIRST_RETRY).ok());
     }
     at = earliest(at, observed.rollout.as_ref().and_then(|rollout| rollout.wake));
     if let (Some(infrastructure), Some(operation)) =

@@ -15,7 +15,7 @@ use windlass_api::{
 use windlass_manifest::health::Status;
 
 use super::{
-    heal,
+    deletion, heal,
     prune::{self, Pruning},
     walk::{self, Progress, Rules, Walked},
 };
@@ -24,7 +24,7 @@ use crate::{
         contest::Reverts,
         observed::{Reverting, Target, Want},
     },
-    fleet::{Found, State, Work},
+    fleet::{Extra, Found, State, Work},
     gate::Decision,
     object::ObjectId,
     trouble::Trouble,
@@ -50,6 +50,8 @@ pub(super) struct Terms<'a> {
     pub(super) confirmed: bool,
     /// Policy lets nothing of the change pass.
     pub(super) blocked: bool,
+    /// What is desired failed and is not applied: not where it is new, and not where it runs and was changed.
+    pub(super) quarantined: bool,
     /// What is done about what policy refuses.
     pub(super) mode: PolicyMode,
     /// What becomes of changes that others made.
@@ -163,6 +165,10 @@ pub(super) fn plan(
         plan.line.health = HealthWord::Unknown;
     } else if is_new(target, old, Some(terms.operation)) {
         go(terms, target, decision, &mut plan);
+    } else if terms.quarantined && matches!(target.want, Want::New { .. }) {
+        let differs = drifted(target, decision).next().is_some();
+        plan.line.sync = if differs { SyncWord::OutOfSync } else { SyncWord::Synced };
+        plan.outcome = if differs { Outcome::Idle } else { Outcome::Synced };
     } else {
         heal::heal(terms, target, decision, old, &mut plan);
     }
@@ -274,9 +280,19 @@ fn leave(terms: &Terms<'_>, target: &Target, plan: &mut TargetPlan) {
     plan.line.differences.clear();
     plan.line.sync = SyncWord::OutOfSync;
     if !terms.prune {
-        // Left as it is, and no longer ours to look after.
-        plan.over = true;
-        plan.outcome = Outcome::Synced;
+        // Left as it is, and no longer ours to look after: nothing there says that it is ours.
+        let ours: Vec<&Extra> =
+            target.extra.iter().filter(|extra| deletion::is_ours(extra, terms.owner)).collect();
+        let work = deletion::release(&ours);
+        if work.is_empty() {
+            plan.over = true;
+            plan.outcome = Outcome::Synced;
+            return;
+        }
+        plan.outcome = Outcome::Working("no longer a destination: letting go of what is there".into());
+        if terms.may_heal {
+            plan.steps.push(work);
+        }
         return;
     }
     match prune::next(terms, target) {
@@ -330,7 +346,7 @@ fn differences(found: &Found) -> Vec<ObjectDifference> {
         State::Same => Vec::new(),
         State::Missing => one("missing"),
         State::UnknownKind => one("its kind is not served"),
-        State::Foreign(owner) => one(&format!("belongs to Application {owner}")),
+        State::Foreign(owner) => one(&format!("owned by Application {owner}")),
         State::Unknown(trouble) => one(&trouble.what),
         State::Differs(all) => all
             .iter()

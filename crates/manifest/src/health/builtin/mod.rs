@@ -11,6 +11,7 @@ mod gateway;
 mod jobs;
 mod network;
 mod pod;
+mod rollout;
 mod storage;
 mod workloads;
 
@@ -42,6 +43,10 @@ pub(super) fn health(group: &str, kind: &str, object: &Value) -> Option<Health> 
         ("gateway.networking.k8s.io", "HTTPRoute" | "GRPCRoute" | "TCPRoute" | "TLSRoute" | "UDPRoute") => {
             gateway::route
         }
+        ("windlass.dev", "Rollout") => rollout::rollout,
+        ("windlass.dev", "AnalysisRun") => rollout::analysis_run,
+        ("windlass.dev", "Experiment") => rollout::experiment,
+        ("windlass.dev", "AnalysisTemplate" | "ClusterAnalysisTemplate") => plain_data,
         _ if is_plain_data(group, kind, object) => plain_data,
         _ => return None,
     };

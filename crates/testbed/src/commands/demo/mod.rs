@@ -1,9 +1,10 @@
 //! `testbed demo`: the product at work, on a control plane of its own or on a cluster that is there.
 //!
 //! ```text
-//!   Stage (own control planes, or --context) ─► CRDs ─► windlass controller ─► Clusters ─► Applications ─► clean up
+//!   Stage (own control planes, or --context) ─► CRDs ─► windlass controller ─► Clusters ─► Applications ─► Rollouts ─► clean up
 //! ```
 
+mod canary;
 mod hook;
 mod product;
 mod shop;
@@ -94,6 +95,7 @@ async fn play(
     wait_for(&clusters, "demo-broken", "False").await?;
     show(&clusters).await?;
     shop::play(stage, product, windlass, server).await?;
+    canary::play(stage, windlass, server.git()).await?;
     tell(stage, product);
 
     if args.once || !std::io::stdout().is_terminal() {
@@ -188,6 +190,7 @@ fn tell(stage: &Stage, product: &Product) {
     println!("  {}", stage.kubeconfig_line());
     println!("  kubectl get wapp -n {NAMESPACE} -o wide --watch");
     println!("  windlass tree web -n {NAMESPACE} --controller-namespace {NAMESPACE}");
+    println!("  kubectl get rollouts.windlass.dev,analysisruns.windlass.dev -n {NAMESPACE}");
     println!("  kubectl get clusters.windlass.dev -o wide");
     println!("  kubectl describe clusters.windlass.dev demo-broken      # why, and what to do");
     println!("  kubectl -n {NAMESPACE} delete secret by-kubeconfig      # and watch it notice");

@@ -59,7 +59,7 @@ pub(super) async fn play(
 }
 
 /// The examples of the checkout that this program was built from.
-fn examples() -> PathBuf {
+pub(super) fn examples() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples")
 }
 

@@ -14,6 +14,7 @@ cases![
     apply_removes_what_it_no_longer_names,
     apply_shares_fields_with_equal_values,
     apply_over_an_update_conflicts,
+    apply_without_force_takes_no_mark_of_another,
     apply_then_update_moves_ownership,
     apply_of_an_unknown_field,
     apply_of_a_wrong_type,
@@ -147,6 +148,26 @@ async fn apply_over_an_update_conflicts(session: &Session) -> anyhow::Result<()>
         .apply("one", "configmaps/a?force=true", &config_map("a", &json!({"k": "2"})))
         .await?
         .expect(200)?;
+    Ok(())
+}
+
+/// What whoever makes an object relies on: without force, what somebody else made in the meantime is not touched. The same
+/// manager is not told apart from itself.
+async fn apply_without_force_takes_no_mark_of_another(session: &Session) -> anyhow::Result<()> {
+    let marked = |name: &str, owner: &str| {
+        let mut object = config_map(name, &json!({"k": owner}));
+        object["metadata"]["annotations"] = json!({"windlass.dev/owner": owner});
+        object
+    };
+    session.post("configmaps", &marked("a", "team/one")).await?.expect(201)?;
+    let status =
+        session.apply("two", "configmaps/a", &marked("a", "team/two")).await?.refused(409, "Conflict")?;
+    let mark = ("FieldManagerConflict".to_owned(), ".metadata.annotations.windlass.dev/owner".to_owned());
+    ensure!(causes(&status).contains(&mark), "{status}");
+    let left = session.get("configmaps/a").await?.expect(200)?;
+    ensure!(text(&left, "/data/k") == "team/one", "{left}");
+    session.apply("two", "configmaps/b", &marked("b", "team/one")).await?.expect(201)?;
+    session.apply("two", "configmaps/b", &marked("b", "team/two")).await?.expect(200)?;
     Ok(())
 }
 

@@ -107,8 +107,9 @@ async fn settle(world: &World, rule: &Stable) -> anyhow::Result<()> {
 
 fn no_new_writes(world: &World, rule: &Stable, from: usize, when: &str) -> anyhow::Result<()> {
     let writes = world.instance_writes();
+    let told = |write: &Write| format!("{} {}", write.line(), write.changes().join("; "));
     let new: Vec<String> =
-        writes.iter().skip(from).filter(|write| !(rule.allow)(write)).map(Write::line).take(10).collect();
+        writes.iter().skip(from).filter(|write| !(rule.allow)(write)).map(told).take(10).collect();
     ensure!(new.is_empty(), "writes {when} although nothing changed:\n  {}", new.join("\n  "));
     Ok(())
 }

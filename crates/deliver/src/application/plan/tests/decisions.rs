@@ -106,6 +106,34 @@ fn many_deletions_wait_for_an_approval_of_exactly_these() {
 }
 
 #[test]
+fn an_approval_holds_while_its_objects_go_layer_by_layer() {
+    let mut world = World::new(&["east", "west"]);
+    let service = |n: usize| {
+        json!({ "apiVersion": "v1", "kind": "Service", "metadata": { "name": format!("s{n:02}"), "namespace": "shop" },
+            "spec": { "ports": [{ "port": 80 }] } })
+    };
+    let account = |n: usize| {
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": { "name": format!("a{n:02}"), "namespace": "shop" } })
+    };
+    let kept = || vec![config("kept", "1")];
+    let all = kept().into_iter().chain((0..15).map(service)).chain((0..15).map(account)).collect();
+    world.commit(all);
+    world.settle();
+    world.commit(kept());
+    world.settle();
+    let approval = world.status.approval.clone().unwrap();
+    assert_eq!((approval.deletions, approval.of), (60, 62));
+    world.requests.approve = Some(approval.id);
+    world.settle();
+    assert_eq!(
+        (world.names("east"), world.names("west")),
+        (vec!["kept".to_owned()], vec!["kept".to_owned()])
+    );
+    assert_eq!((world.status.approval.clone(), world.status.phase), (None, Some(Phase::Healthy)));
+}
+
+#[test]
 fn strict_applies_nothing_of_a_refused_change_anywhere() {
     let mut world = deployed(&["east", "west"]);
     world.deny.insert("bad".into());
@@ -224,6 +252,19 @@ fn a_cluster_that_is_no_destination_any_more_is_cleaned_up_and_no_other() {
     assert!(world.names("west").is_empty());
     assert_eq!(world.names("east"), ["a", "b"]);
     assert_eq!(world.status.clusters.len(), 1);
+}
+
+#[test]
+fn a_cluster_that_is_left_without_pruning_keeps_its_objects_and_they_are_nobodys() {
+    let mut world = deployed(&["east", "west"]);
+    world.spec.sync.prune = false;
+    world.spec.destinations.retain(|one| one.cluster.as_deref() == Some("east"));
+    world.settle();
+    assert_eq!(world.names("west"), ["a", "b"]);
+    let mut left = world.place("west").objects.values();
+    assert!(left.all(|held| tracking::owner(&held.object).is_none()));
+    assert_eq!(world.status.clusters.len(), 1);
+    assert_eq!(world.status.phase, Some(Phase::Healthy));
 }
 
 #[test]

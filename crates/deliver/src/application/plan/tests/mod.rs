@@ -4,5 +4,6 @@
 mod decisions;
 mod deletions;
 mod holding;
+mod quarantine;
 mod walks;
 mod world;

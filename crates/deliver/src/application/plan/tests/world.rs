@@ -6,7 +6,10 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use windlass_api::{
     ApplicationSpec, ApplicationStatus,
-    application::{Deletion, status::DeploymentResult},
+    application::{
+        Deletion,
+        status::{DeploymentResult, Revert},
+    },
     condition,
 };
 use windlass_cluster::drive::{Key, Plan, Wake};
@@ -19,7 +22,9 @@ use crate::{
     application::{
         depends::Blocked,
         ledger::Ledger,
-        observed::{Action, Desired, Observed, Part, PartKind, Requests, SourceFacts, Target, Want},
+        observed::{
+            Action, Desired, FailedRollout, Observed, Part, PartKind, Requests, SourceFacts, Target, Want,
+        },
         plan::{inventory, kept, plan},
         program,
         waves::{self, Assignment},
@@ -27,7 +32,7 @@ use crate::{
     fleet::{Done, Extra, Fate, Found, Live, Member, Prune, State, Work},
     gate::{Ruling, Verdict},
     object::{ObjectId, Sealed},
-    origin::Seen,
+    origin::{RevertOrder, Seen},
     tracking,
     trouble::Trouble,
 };
@@ -71,6 +76,12 @@ pub(super) struct World {
     /// What a newly applied object is like.
     pub(super) born: Status,
     pub(super) now: Timestamp,
+    /// Rollouts that failed.
+    pub(super) failed: Vec<FailedRollout>,
+    /// How pushes of reverts end.
+    pub(super) pushes: Result<(), Trouble>,
+    /// What was to be reverted.
+    pub(super) orders: Vec<RevertOrder>,
     pub(super) ledger: Ledger,
     pub(super) log: Vec<String>,
     counter: u64,
@@ -118,6 +129,9 @@ impl World {
             blocked: None,
             born: Status::Healthy,
             now: Timestamp::from_second(1_700_000_000).unwrap(),
+            failed: Vec::new(),
+            pushes: Ok(()),
+            orders: Vec::new(),
             ledger: Ledger::default(),
             log: Vec::new(),
             counter: 0,
@@ -374,6 +388,9 @@ impl World {
             lost: Vec::new(),
             rollout,
             reverts: self.ledger.book(&app()).reverts,
+            failed: self.failed.clone(),
+            unsure: false,
+            revert: self.ledger.book(&app()).revert,
         };
         self.look_again(&mut observed, &digest);
         observed
@@ -383,6 +400,12 @@ impl World {
     pub(super) fn round(&mut self, crash: bool) -> Plan<Action, ApplicationStatus> {
         let plan = plan(&self.observe(), self.now);
         for action in &plan.actions {
+            if let Action::Revert(order) = action {
+                self.orders.push((**order).clone());
+                let revert = Revert { commit: "f".repeat(40), branch: order.branch.clone() };
+                let result = self.pushes.clone().map(|()| revert);
+                self.ledger.reverted(&app(), &order.bad, result, self.now);
+            }
             let Action::Work { batches, .. } = action else { continue };
             for batch in batches {
                 let done: Vec<Done> = batch

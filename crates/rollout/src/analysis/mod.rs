@@ -1,0 +1,22 @@
+//! How a new version is judged: templates become a run, a run measures, measurements decide.
+//!
+//! ```text
+//!  templates + args ─ template ─► AnalysisRun ─ plan (pure) ─► measure (Prometheus, web, Job, …) ─► status ─► the Rollout
+//!                                      ▲                            │ condition, statistics
+//!                                      └────────── answers ─────────┘
+//! ```
+
+pub mod check;
+pub mod condition;
+mod controller;
+mod desk;
+pub mod job;
+pub mod measure;
+mod metrics;
+pub mod plan;
+pub(crate) mod skew;
+pub mod statistics;
+pub mod template;
+
+pub use controller::{AnalysisController, Error};
+pub use metrics::AnalysisMetrics;
