@@ -197,7 +197,7 @@ impl Entry {
         match &self.found.state {
             // A change of what we set shows in `owned`; what is ignored shows only in the version.
             State::Same if self.found.wanted == *question.wanted => known.owned == seen.owned,
-            State::Same | State::Differs(_) => known.version == seen.version,
+            State::Same | State::Differs(_) | State::Foreign(_) => known.version == seen.version,
             _ => false,
         }
     }

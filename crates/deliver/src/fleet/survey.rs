@@ -247,10 +247,11 @@ impl<'a> Round<'a> {
         let key = id.key();
         let known = self.link.index().get(&key);
         if let Some(live) = &known {
-            if let Some(owner) = self.other(live) {
+            let other = self.other(live);
+            if let Some(owner) = other.clone().filter(|_| self.survey.judge != Judge::All) {
                 return told(State::Foreign(owner), Some(Live::clone(live)));
             }
-            if live.owned == self.survey.memory.comparable(wanted) {
+            if other.is_none() && live.owned == self.survey.memory.comparable(wanted) {
                 return told(State::Same, Some(Live::clone(live)));
             }
         }
@@ -311,10 +312,11 @@ impl<'a> Round<'a> {
         Ok(Found { verdict, ..found })
     }
 
+    /// Also what belongs to another Application is judged: a change is refused as a whole, whoever has the object now.
     fn needs_verdict(&self, found: &Found) -> bool {
         self.survey.judge == Judge::All
             && found.verdict.is_none()
-            && matches!(found.state, State::Missing | State::Differs(_))
+            && matches!(found.state, State::Missing | State::Differs(_) | State::Foreign(_))
     }
 
     /// Reads an object in the version that is wanted, and compares.

@@ -101,10 +101,9 @@ async fn an_update_inside_the_rollback_window_skips_steps() {
 #[tokio::test]
 async fn pods_that_never_become_ready_exceed_the_deadline_and_with_abort_go_back() {
     let house = House::new("never").await;
-    let more = json!({ "progressDeadlineSeconds": 4, "progressDeadlineAbort": true });
-    house.rollout_with(3, steps(), more).await;
+    house.rollout_with(3, steps(), json!({ "progressDeadlineAbort": true })).await;
     house.until_done().await;
-    house.patch(json!({ "spec": { "template": never_ready("v2") } })).await;
+    house.patch(json!({ "spec": { "template": never_ready("v2"), "progressDeadlineSeconds": 4 } })).await;
     let status = house.until_status("aborted", |status| status.abort).await;
     assert_eq!(status.stable_rs, Some(house.hash("v1").await));
     let status = house.until_phase(Phase::Failed).await;
@@ -114,7 +113,7 @@ async fn pods_that_never_become_ready_exceed_the_deadline_and_with_abort_go_back
     // It stays so until a new spec.
     let mut ready = template("v3");
     ready["metadata"]["labels"][windlass_testbed::nodes::POD_LABEL] = json!(null);
-    house.patch(json!({ "spec": { "template": ready } })).await;
+    house.patch(json!({ "spec": { "template": ready, "progressDeadlineSeconds": 600 } })).await;
     house.until_paused_at(1).await;
 }
 
