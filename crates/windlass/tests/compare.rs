@@ -3,26 +3,19 @@
 
 mod support;
 
-use std::path::PathBuf;
-
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{
-    Api, Client,
+    Api,
     api::{Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use support::{fleet::install_crds, told};
+use support::{bench::Bench, told};
 use windlass_api::Application;
-use windlass_testbed::{
-    control_plane::{ControlPlane, Namespace, User},
-    git::{GitServer, Repo},
-};
+use windlass_testbed::git::{GitServer, Repo};
 
-struct Bench {
-    client: Client,
-    kubeconfig: PathBuf,
-    namespace: Namespace,
-    home: tempfile::TempDir,
+/// A hub and a repository.
+struct Shop {
+    bench: Bench,
     repo: Repo,
     _server: GitServer,
 }
@@ -34,28 +27,19 @@ fn config_map(name: &str, value: &str) -> String {
 const SECRET: &str =
     "apiVersion: v1\nkind: Secret\nmetadata: {name: key}\nstringData: {password: hush-hush}\n";
 
-impl Bench {
+impl Shop {
     async fn new(prefix: &str) -> Self {
-        let plane = ControlPlane::shared().await.unwrap();
-        install_crds(&plane.admin()).await;
         let server = GitServer::start().await.unwrap();
         let settings = config_map("settings", "new");
         let repo = server
             .repo_with_files("shop", &[("app/settings.yaml", &settings), ("app/key.yaml", SECRET)])
             .unwrap();
-        Self {
-            client: plane.admin(),
-            kubeconfig: plane.kubeconfig_path(&User::Admin).unwrap(),
-            namespace: plane.namespace(prefix).await.unwrap(),
-            home: tempfile::tempdir().unwrap(),
-            repo,
-            _server: server,
-        }
+        Self { bench: Bench::new(prefix).await, repo, _server: server }
     }
 
     /// An Application that made `gone` before, and a `ConfigMap` that somebody else made.
     async fn application(&self) {
-        let (name, apps) = (self.namespace.name(), self.apps());
+        let (name, apps) = (self.bench.namespace.name(), self.apps());
         let app = json!({
             "apiVersion": "windlass.dev/v1alpha1", "kind": "Application", "metadata": { "name": "shop" },
             "spec": {
@@ -81,20 +65,18 @@ impl Bench {
         let mut object = object.clone();
         object["apiVersion"] = json!("v1");
         object["kind"] = json!("ConfigMap");
-        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), self.namespace.name());
+        let api: Api<ConfigMap> = Api::namespaced(self.bench.client.clone(), self.bench.namespace.name());
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
         api.patch(&name, &PatchParams::apply(manager), &Patch::Apply(&object)).await.unwrap();
     }
 
     fn apps(&self) -> Api<Application> {
-        Api::namespaced(self.client.clone(), self.namespace.name())
+        Api::namespaced(self.bench.client.clone(), self.bench.namespace.name())
     }
 
     async fn diff(&self, args: &[&str]) -> String {
-        let mut command = support::windlass(self.home.path());
-        command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
-        command.args(["diff", "app", "shop", "-n", self.namespace.name()]).args(args);
-        command.arg(format!("--kubeconfig={}", self.kubeconfig.display()));
+        let mut command = self.bench.command(&["diff", "app", "shop", "-n", self.bench.namespace.name()]);
+        command.args(args).env("PATH", std::env::var_os("PATH").unwrap_or_default());
         tokio::task::spawn_blocking(move || told(&command.output().unwrap())).await.unwrap()
     }
 }
@@ -107,10 +89,10 @@ fn has(told: &str, expected: &[&str]) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn diff_tells_what_a_revision_would_create_change_and_delete() {
-    let bench = Bench::new("diff-app").await;
-    bench.application().await;
-    let name = bench.namespace.name().to_owned();
-    let text = bench.diff(&[]).await;
+    let shop = Shop::new("diff-app").await;
+    shop.application().await;
+    let name = shop.bench.namespace.name().to_owned();
+    let text = shop.diff(&[]).await;
     has(
         &text,
         &[
@@ -125,50 +107,50 @@ async fn diff_tells_what_a_revision_would_create_change_and_delete() {
     );
     assert!(!text.contains("hush"), "{text}");
     // Nothing was done.
-    let maps: Api<ConfigMap> = Api::namespaced(bench.client.clone(), &name);
+    let maps: Api<ConfigMap> = Api::namespaced(shop.bench.client.clone(), &name);
     assert_eq!(maps.get("settings").await.unwrap().data.unwrap()["greeting"], "old");
     assert!(maps.get_opt("gone").await.unwrap().is_some());
 
-    let shown = bench.diff(&["-o", "markdown", "--exit-code"]).await;
+    let shown = shop.diff(&["-o", "markdown", "--exit-code"]).await;
     has(&shown, &["exit code: 1", "| in-cluster | 1 | 1 | 1 | 0 | 0 |", "- **delete** `ConfigMap"]);
-    let shown = bench.diff(&["-o", "json"]).await;
+    let shown = shop.diff(&["-o", "json"]).await;
     has(&shown, &["\"action\": \"Create\"", "\"action\": \"Delete\"", "\"manager\": \"somebody\""]);
     assert!(!shown.contains("hush") && !shown.contains("aHVzaC"), "{shown}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn diff_tells_when_deletions_would_wait_and_acts_as_the_account_of_the_controller() {
-    let bench = Bench::new("diff-app-budget").await;
-    bench.application().await;
+    let shop = Shop::new("diff-app-budget").await;
+    shop.application().await;
     let none = json!({ "spec": { "sync": { "deletionBudget": { "maxObjects": 0, "maxPercent": 0 } } } });
-    bench.apps().patch("shop", &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
-    let text = bench.diff(&[]).await;
+    shop.apps().patch("shop", &PatchParams::default(), &Patch::Merge(&none)).await.unwrap();
+    let text = shop.diff(&[]).await;
     has(&text, &["1 of 1 objects would not be deleted", "deletionBudget", "windlass approve"]);
     // An account that may do nothing: what would be applied as it is refused.
-    let text = bench.diff(&["--default-service-account", "nobody"]).await;
+    let text = shop.diff(&["--default-service-account", "nobody"]).await;
     has(&text, &["refused by", "nobody"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn diff_takes_any_revision_or_a_checkout_and_tells_what_would_be_refused() {
-    let bench = Bench::new("diff-app-rev").await;
-    bench.application().await;
-    let name = bench.namespace.name().to_owned();
+    let shop = Shop::new("diff-app-rev").await;
+    shop.application().await;
+    let name = shop.bench.namespace.name().to_owned();
     let service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 70000}]}\n";
-    bench.repo.branch("feature").unwrap();
-    bench.repo.commit("A port").on("feature").file("app/web.yaml", service).write().unwrap();
-    let text = bench.diff(&["--revision", "feature"]).await;
+    shop.repo.branch("feature").unwrap();
+    shop.repo.commit("A port").on("feature").file("app/web.yaml", service).write().unwrap();
+    let text = shop.diff(&["--revision", "feature"]).await;
     has(&text, &[&format!("+ Service {name}/web"), "refused by", "70000", "1 refused"]);
     // What is followed has no Service.
-    assert!(!bench.diff(&[]).await.contains("Service"));
+    assert!(!shop.diff(&[]).await.contains("Service"));
 
-    let checkout = bench.home.path().join("checkout");
+    let checkout = shop.bench.home.path().join("checkout");
     std::fs::create_dir_all(checkout.join("app")).unwrap();
     std::fs::write(checkout.join("app/extra.yaml"), config_map("extra", "hello")).unwrap();
-    let text = bench.diff(&["--path", checkout.to_str().unwrap()]).await;
+    let text = shop.diff(&["--path", checkout.to_str().unwrap()]).await;
     has(&text, &[&format!("+ ConfigMap {name}/extra")]);
     assert!(!text.contains(&format!("{name}/settings")), "{text}");
 
-    let text = bench.diff(&["--revision", "nowhere"]).await;
+    let text = shop.diff(&["--revision", "nowhere"]).await;
     has(&text, &["exit code: 1", "cannot be compared", "nowhere", "hint:"]);
 }

@@ -4,63 +4,31 @@
 
 mod support;
 
-use std::{path::PathBuf, process::Command};
-
 use k8s_openapi::api::apps::v1::{Deployment, ReplicaSet};
 use kube::{
-    Api, Client, ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use support::{fleet::install_crds, root, told};
+use support::{bench::Bench, root, told};
 use windlass_api::rollout::Rollout;
-use windlass_testbed::control_plane::{ControlPlane, Namespace, User};
-
-/// A namespace of the hub, and the binary pointed at it.
-struct Bench {
-    client: Client,
-    kubeconfig: PathBuf,
-    namespace: Namespace,
-    home: tempfile::TempDir,
-}
 
 impl Bench {
-    async fn new(prefix: &str) -> Self {
-        let plane = ControlPlane::shared().await.unwrap();
-        install_crds(&plane.admin()).await;
-        Self {
-            client: plane.admin(),
-            kubeconfig: plane.kubeconfig_path(&User::Admin).unwrap(),
-            namespace: plane.namespace(prefix).await.unwrap(),
-            home: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = support::windlass(self.home.path());
-        command
-            .arg("rollout")
-            .args(args)
-            .arg(format!("--kubeconfig={}", self.kubeconfig.display()))
-            .args(["-n", self.namespace.name()]);
-        command
-    }
-
-    async fn run(&self, args: &[&str]) -> String {
-        let mut command = self.command(args);
-        tokio::task::spawn_blocking(move || told(&command.output().unwrap())).await.unwrap()
+    /// Runs a verb of Rollouts on the namespace.
+    async fn verb(&self, args: &[&str]) -> String {
+        self.run(&[&["rollout"], args].concat()).await
     }
 
     /// Runs a verb that has to work.
     async fn done(&self, args: &[&str]) -> String {
-        let told = self.run(args).await;
+        let told = self.verb(args).await;
         assert!(told.starts_with("exit code: 0\n"), "{args:?}: {told}");
         told
     }
 
     /// Runs a verb that has to be refused.
     async fn refused(&self, args: &[&str]) -> String {
-        let told = self.run(args).await;
+        let told = self.verb(args).await;
         assert!(told.starts_with("exit code: 1\n") && told.contains("error:"), "{args:?}: {told}");
         told
     }
@@ -289,7 +257,7 @@ async fn undo_and_set_image_change_the_workload_that_is_referred_to() {
 async fn the_exit_code_of_status_says_how_it_fares() {
     let bench = Bench::new("rollout-status").await;
     bench.create("web", &spec(), &paused()).await;
-    let code = async |args: &[&str]| bench.run(args).await.lines().next().unwrap().to_owned();
+    let code = async |args: &[&str]| bench.verb(args).await.lines().next().unwrap().to_owned();
     assert_eq!(code(&["status", "web"]).await, "exit code: 4");
     assert_eq!(code(&["status", "web", "--watch", "--timeout", "1s"]).await, "exit code: 4");
     bench.status("web", &json!({ "phase": "Progressing", "pauseConditions": null })).await;
@@ -299,7 +267,16 @@ async fn the_exit_code_of_status_says_how_it_fares() {
         .status("web", &json!({ "phase": "Failed", "abort": true, "message": "Metric errors failed" }))
         .await;
     assert_eq!(code(&["status", "web", "--watch"]).await, "exit code: 1");
-    let mut command = bench.command(&["status", "web", "--watch", "--timeout", "60s"]);
+    let mut command = bench.command(&[
+        "rollout",
+        "status",
+        "web",
+        "--watch",
+        "--timeout",
+        "60s",
+        "-n",
+        bench.namespace.name(),
+    ]);
     bench.status("web", &json!({ "phase": "Progressing", "abort": null })).await;
     let watching = tokio::task::spawn_blocking(move || told(&command.output().unwrap()));
     bench.status("web", &json!({ "phase": "Completed", "stableRS": "new1" })).await;

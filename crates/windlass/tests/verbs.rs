@@ -4,24 +4,24 @@
 mod support;
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::{
-    Api, Client, ResourceExt,
+    Api, ResourceExt,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use support::{WINDLASS, controller::SOON, eventually, fleet::install_crds, told};
+use support::{WINDLASS, bench::Bench, controller::SOON, eventually, told};
 use windlass_api::{
     Application, Cluster,
     application::{APPROVE_ANNOTATION, PIN_ANNOTATION, SYNC_ANNOTATION, status::Pin},
 };
 use windlass_testbed::{
-    control_plane::{ControlPlane, Namespace, User},
+    control_plane::{ControlPlane, User},
     tools::{self, Tool},
 };
 
@@ -29,39 +29,7 @@ const HEAD: &str = "aa11000000000000000000000000000000000009";
 const BEFORE: &str = "bb22000000000000000000000000000000000009";
 const GOOD: &str = "cc33000000000000000000000000000000000009";
 
-/// A namespace of the hub, and the binary pointed at it.
-struct Bench {
-    client: Client,
-    kubeconfig: PathBuf,
-    namespace: Namespace,
-    home: tempfile::TempDir,
-}
-
 impl Bench {
-    async fn new(prefix: &str) -> Self {
-        let plane = ControlPlane::shared().await.unwrap();
-        install_crds(&plane.admin()).await;
-        Self {
-            client: plane.admin(),
-            kubeconfig: plane.kubeconfig_path(&User::Admin).unwrap(),
-            namespace: plane.namespace(prefix).await.unwrap(),
-            home: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = support::windlass(self.home.path());
-        command.args(args).arg(format!("--kubeconfig={}", self.kubeconfig.display()));
-        command
-    }
-
-    /// Runs a verb on the namespace; gives exit code and outputs.
-    async fn run(&self, args: &[&str]) -> String {
-        let mut command = self.command(args);
-        command.args(["-n", self.namespace.name()]);
-        tokio::task::spawn_blocking(move || told(&command.output().unwrap())).await.unwrap()
-    }
-
     fn apps(&self) -> Api<Application> {
         Api::namespaced(self.client.clone(), self.namespace.name())
     }

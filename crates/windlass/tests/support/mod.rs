@@ -1,6 +1,7 @@
 //! What the tests of the binary share.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
+pub mod bench;
 pub mod controller;
 pub mod fleet;
 pub mod markdown;
