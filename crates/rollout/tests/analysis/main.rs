@@ -13,3 +13,5 @@ mod runs;
 mod simulation;
 mod statistics;
 mod template;
+#[path = "../support/wiring.rs"]
+mod wiring;

@@ -11,12 +11,7 @@ use windlass_api::{
     analysis::{Measurement, Phase},
     condition::whole_seconds,
 };
-use windlass_cluster::{
-    clock::Clock,
-    drive::{Metrics, Options, Services},
-    events::{EventMetrics, Recorder, Reporter},
-    lease::{self, Keeper, plan::Timing},
-};
+use windlass_cluster::{clock::Clock, drive::Options};
 use windlass_rollout::{
     analysis::{
         AnalysisController, AnalysisMetrics,
@@ -30,6 +25,8 @@ use windlass_testbed::sim::{
     api::Next,
     invariants::{self, Confines, Secrets, Stable},
 };
+
+use crate::wiring;
 
 const HOME: &str = "shop";
 const RESYNC: Duration = Duration::from_secs(120);
@@ -61,48 +58,21 @@ impl Meter for Paper {
     }
 }
 
-/// One replica, wired as the binary wires it.
+/// One replica with the controllers of runs and of experiments.
 async fn replica(instance: Instance) {
-    let time = instance.clock.to_fn();
-    let clock = Clock::from_fn(move || time());
-    let client = instance.client.clone();
-    let reporter = Reporter { controller: "windlass.dev/analysis".into(), instance: instance.name.clone() };
-    let (recorder, publisher) =
-        Recorder::new(client.clone(), reporter, clock.clone(), EventMetrics::default());
-    let (willing_set, willing) = tokio::sync::watch::channel(false);
-    let options = lease::Options {
-        name: "windlass".into(),
-        namespace: HOME.into(),
-        identity: format!("{}-{}", instance.name, instance.incarnation),
-        shards: 1,
-        timing: Timing::default(),
-    };
-    let (keeper, gate) = Keeper::new(client.clone(), options, clock.clone(), willing);
-    let services =
-        Services { client: client.clone(), gate, clock: clock.clone(), recorder, metrics: Metrics::new() };
-    let options = || Options { resync: RESYNC, ..Options::default() };
-    let meter = Paper { clock: clock.clone() };
-    let runs = AnalysisController::new(client.clone(), meter, clock, AnalysisMetrics::default());
-    let runs = runs.drive(services.clone(), options());
-    let experiments = ExperimentController::new(client).drive(services, options());
-    let (mut warm, mut also) = (runs.warm(), experiments.warm());
-    let warming = async move {
-        if warm.wait_for(|warm| *warm).await.is_ok() && also.wait_for(|warm| *warm).await.is_ok() {
-            willing_set.send_replace(true);
-        }
-        std::future::pending::<()>().await;
-    };
-    let stop = instance.shutdown.clone();
-    let keeper_stop = tokio_util::sync::CancellationToken::new();
-    let drives = async {
-        tokio::join!(runs.run(stop.clone()), experiments.run(stop.clone()));
-        keeper_stop.cancel();
-    };
-    tokio::select! {
-        biased;
-        ((), (), ()) = async { tokio::join!(drives, keeper.run(keeper_stop.clone()), publisher.run(stop.clone())) } => {}
-        () = warming => {}
-    }
+    Box::pin(wiring::live(&instance, "windlass.dev/analysis", HOME, |services, stop| {
+        let options = || Options { resync: RESYNC, ..Options::default() };
+        let (client, clock) = (services.client.clone(), services.clock.clone());
+        let meter = Paper { clock: clock.clone() };
+        let runs = AnalysisController::new(client.clone(), meter, clock, AnalysisMetrics::default());
+        let runs = runs.drive(services.clone(), options());
+        let experiments = ExperimentController::new(client).drive(services, options());
+        let warm = vec![runs.warm(), experiments.warm()];
+        (warm, async move {
+            tokio::join!(runs.run(stop.clone()), experiments.run(stop));
+        })
+    }))
+    .await;
 }
 
 fn metric(name: &str, phases: &str, more: Value) -> Value {

@@ -4,6 +4,8 @@
 
 mod checks;
 mod replica;
+#[path = "../support/wiring.rs"]
+mod wiring;
 
 use std::{sync::LazyLock, time::Duration};
 
