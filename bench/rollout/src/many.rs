@@ -70,10 +70,14 @@ async fn one(report: &mut Report, side: Side, count: usize) -> anyhow::Result<Ou
     put("CPU of the controller", after.controller - before.controller, "s", at(50, 2.5));
     put("CPU of the API server", after.apiserver - before.apiserver, "s", at(50, 16.0));
     put("CPU of etcd", after.etcd - before.etcd, "s", None);
+    let written = after.writes.since(&before.writes);
     // The change of the image is a write too, of the bench.
-    let writes = (after.writes - before.writes) / as_f64(count) - 1.0;
+    let writes = written.of_controller(stage.side.group()) / as_f64(count) - 1.0;
     put("writes of Rollouts and ReplicaSets by Rollout", writes, "", None);
     put("memory at its peak, shared pages too", stage.peak()?, "MiB", at(500, 100.0));
+    for (request, number) in written.most() {
+        put(&format!("{request} by Rollout"), number / as_f64(count), "", None);
+    }
     stage.child.stop()?;
     Ok(Outcome { overhead, writes })
 }

@@ -43,7 +43,6 @@ pub(crate) struct Stage {
 }
 
 /// What was used up to a moment.
-#[derive(Clone, Copy)]
 pub(crate) struct Used {
     /// CPU seconds of the controller.
     pub(crate) controller: f64,
@@ -51,9 +50,12 @@ pub(crate) struct Used {
     pub(crate) apiserver: f64,
     /// CPU seconds of etcd.
     pub(crate) etcd: f64,
-    /// Requests that write Rollouts, their status, or specs of `ReplicaSets`.
-    pub(crate) writes: f64,
+    /// Requests that change something.
+    pub(crate) writes: Writes,
 }
+
+/// Numbers of requests by verb and resource.
+pub(crate) struct Writes(BTreeMap<String, f64>);
 
 impl Stage {
     /// Everything started, with room for so many pods, and with kinds besides those of the side.
@@ -103,7 +105,7 @@ impl Stage {
         let controller = measure::whole_cpu(self.child.pid())?.as_secs_f64();
         let request = http::Request::get("/metrics").body(Vec::new())?;
         let text = self.client.request_text(request).await.context("the API server tells no metrics")?;
-        Ok(Used { controller, apiserver, etcd, writes: writes(&text, self.side.group()) })
+        Ok(Used { controller, apiserver, etcd, writes: Writes::read(&text) })
     }
 
     /// The most memory that the controller ever had resident, in MiB.
@@ -123,20 +125,50 @@ impl Stage {
     }
 }
 
-/// What the API server counted of writes that only a controller of Rollouts makes. Both sides are counted by the same
-/// rule: Events and Leases are left out, and so is what the controller manager writes of `ReplicaSets` (their status).
-fn writes(metrics: &str, group: &str) -> f64 {
-    let (rollouts, group) = (r#"resource="rollouts""#, format!(r#"group="{group}""#));
-    let of_set = [r#"resource="replicasets""#, r#"subresource="""#];
-    let verbs = ["POST", "PUT", "PATCH", "APPLY", "DELETE"].map(|verb| format!(r#"verb="{verb}""#));
-    let counted = |labels: &str| {
-        let ours = labels.contains(rollouts) && labels.contains(&group);
-        let sets = of_set.iter().all(|label| labels.contains(label));
-        (ours || sets) && verbs.iter().any(|verb| labels.contains(verb))
-    };
-    let lines = metrics.lines().filter_map(|line| line.strip_prefix("apiserver_request_total{"));
-    let values = lines.filter_map(|line| line.rsplit_once("} ")).filter(|(labels, _)| counted(labels));
-    values.filter_map(|(_, value)| value.parse::<f64>().ok()).sum()
+impl Writes {
+    /// What the API server counted.
+    fn read(metrics: &str) -> Self {
+        let mut all = BTreeMap::new();
+        let lines = metrics.lines().filter_map(|line| line.strip_prefix("apiserver_request_total{"));
+        for (labels, value) in lines.filter_map(|line| line.rsplit_once("} ")) {
+            let label = |name: &str| {
+                let text = labels.split_once(&format!("{name}=\""));
+                text.and_then(|(_, rest)| rest.split_once('"')).map_or("", |(value, _)| value)
+            };
+            let verb = label("verb");
+            if !["POST", "PUT", "PATCH", "APPLY", "DELETE"].contains(&verb) {
+                continue;
+            }
+            let (group, resource, sub) = (label("group"), label("resource"), label("subresource"));
+            let name = format!("{verb} {group}/{resource}/{sub}");
+            *all.entry(name).or_insert(0.0) += value.parse::<f64>().unwrap_or(0.0);
+        }
+        Self(all)
+    }
+
+    /// What came on top of what was before, by request.
+    pub(crate) fn since(&self, before: &Self) -> Self {
+        let more =
+            |(name, value): (&String, &f64)| (name.clone(), value - before.0.get(name).unwrap_or(&0.0));
+        Self(self.0.iter().map(more).filter(|(_, value)| *value > 0.0).collect())
+    }
+
+    /// Those that only a controller of Rollouts makes. Both sides are counted by the same rule: Events and Leases are left
+    /// out, and so is what the controller manager writes of `ReplicaSets` (their status).
+    pub(crate) fn of_controller(&self, group: &str) -> f64 {
+        let counted = |name: &str| {
+            name.contains(&format!(" {group}/rollouts/")) || name.ends_with(" apps/replicasets/")
+        };
+        self.0.iter().filter(|(name, _)| counted(name)).map(|(_, value)| value).sum()
+    }
+
+    /// The most frequent, with their numbers.
+    pub(crate) fn most(&self) -> Vec<(&str, f64)> {
+        let mut all: Vec<(&str, f64)> = self.0.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+        all.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        all.truncate(12);
+        all
+    }
 }
 
 /// A watch of all Rollouts, and the stable revision of those that are done.
@@ -208,24 +240,28 @@ pub(crate) fn as_f64(count: usize) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use super::Writes;
+
     #[test]
     fn only_writes_of_a_controller_of_rollouts_are_counted() {
-        let line = |labels: &str, value: u32| format!("apiserver_request_total{{{labels}}} {value}\n");
-        let of = |group: &str, resource: &str, sub: &str, verb: &str| {
+        let of = |(group, resource, sub, verb): (&str, &str, &str, &str), value: u32| {
             format!(
-                r#"code="200",component="apiserver",dry_run="",group="{group}",resource="{resource}",scope="resource",subresource="{sub}",verb="{verb}",version="v1""#
+                "apiserver_request_total{{code=\"200\",component=\"apiserver\",dry_run=\"\",group=\"{group}\",resource=\"{resource}\",scope=\"resource\",subresource=\"{sub}\",verb=\"{verb}\",version=\"v1\"}} {value}\n"
             )
         };
         let text = [
-            line(&of("windlass.dev", "rollouts", "status", "PATCH"), 1),
-            line(&of("windlass.dev", "rollouts", "", "GET"), 10),
-            line(&of("argoproj.io", "rollouts", "status", "PATCH"), 100),
-            line(&of("apps", "replicasets", "", "PATCH"), 1_000),
-            line(&of("apps", "replicasets", "status", "PUT"), 10_000),
-            line(&of("", "events", "", "POST"), 100_000),
+            of(("windlass.dev", "rollouts", "status", "PATCH"), 1),
+            of(("windlass.dev", "rollouts", "", "GET"), 10),
+            of(("argoproj.io", "rollouts", "status", "PATCH"), 100),
+            of(("apps", "replicasets", "", "PATCH"), 1_000),
+            of(("apps", "replicasets", "status", "PUT"), 10_000),
+            of(("", "events", "", "POST"), 100_000),
         ]
         .concat();
-        assert!((super::writes(&text, "windlass.dev") - 1_001.0).abs() < 0.1);
-        assert!((super::writes(&text, "argoproj.io") - 1_100.0).abs() < 0.1);
+        let writes = Writes::read(&text);
+        assert!((writes.of_controller("windlass.dev") - 1_001.0).abs() < 0.1);
+        assert!((writes.of_controller("argoproj.io") - 1_100.0).abs() < 0.1);
+        assert_eq!(writes.most()[0].0, "POST /events/");
+        assert!(writes.since(&writes).most().is_empty());
     }
 }

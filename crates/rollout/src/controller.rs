@@ -17,12 +17,14 @@ use crate::{
     act::{Deed, Error, Hands, MANAGER, Task, Whose},
     announce,
     cdevents::{Origin, Outbox},
+    freed::{Bell, FreedController},
     index::Index,
+    lag::Lag,
     metrics::RolloutMetrics,
     observe::Eyes,
     observed::Observed,
     plan::{self, Action},
-    rivals::Rivals,
+    rivals::Moved,
     wanted,
 };
 
@@ -33,6 +35,10 @@ pub struct RolloutController {
     metrics: RolloutMetrics,
     /// Wakes Rollouts that share a Service; set when the loop is made.
     waker: OnceLock<Waker>,
+    /// Wakes Services that a Rollout names no more.
+    bell: Bell,
+    /// Numbers that wait to be written.
+    lag: Lag,
 }
 
 /// What a controller is made with.
@@ -54,10 +60,15 @@ impl RolloutController {
     pub fn new(parts: Parts) -> Self {
         let Parts { client, clock, outbox, origin, metrics } = parts;
         let index = Index::default();
-        let eyes = Eyes { client: client.clone(), index: index.clone(), rivals: Rivals::default(), clock };
+        let eyes = Eyes { client: client.clone(), index: index.clone(), rivals: Arc::default(), clock };
         let outbox = outbox.filter(Outbox::is_on);
         let hands = Hands { client, index, outbox, origin };
-        Self { eyes, hands, metrics, waker: OnceLock::new() }
+        Self { eyes, hands, metrics, waker: OnceLock::new(), bell: Bell::default(), lag: Lag::default() }
+    }
+
+    /// The controller that lets go of Services which Rollouts of this one leave behind.
+    pub fn freed(&self) -> FreedController {
+        FreedController::new(self.eyes.client.clone(), self.eyes.rivals.clone(), self.bell.clone())
     }
 
     /// The loop that runs it, with every watch that it needs.
@@ -68,12 +79,13 @@ impl RolloutController {
         controller.eyes.index.clone().feed(&client, drive)
     }
 
-    fn wake(&self, keys: impl IntoIterator<Item = Key>) {
+    fn wake(&self, moved: Moved) {
         if let Some(waker) = self.waker.get() {
-            for key in keys {
+            for key in moved.others {
                 waker.wake(key);
             }
         }
+        self.bell.ring(moved.left);
     }
 
     /// Our finalizer is on a Rollout that is being deleted, and nobody listens any more.
@@ -147,7 +159,15 @@ impl Controller for RolloutController {
         if let Some(status) = &status {
             self.metrics.observe(&Key::of(&**rollout), status, now);
         }
-        let writes = status.is_some() && status.as_ref() != rollout.status.as_ref();
+        let (key, stored) = (Key::of(&**rollout), rollout.status.as_ref());
+        if let Some(left) = status.as_ref().and_then(|next| self.lag.wait(&key, stored, next, now)) {
+            status = None;
+            wake = match wake {
+                Wake::After(delay) => Wake::After(delay.min(left)),
+                Wake::OnChange | Wake::Retry { .. } => Wake::After(left),
+            };
+        }
+        let writes = status.is_some() && status.as_ref() != stored;
         if writes {
             // What follows from a decision is done once it is stored. The watch may tell of our own write before the round
             // ends or after it, when it is no news any more: nobody else may wake us.
@@ -179,5 +199,6 @@ impl Controller for RolloutController {
     fn gone(&self, key: &Key) {
         self.wake(self.eyes.rivals.gone(key));
         self.metrics.forget(key);
+        self.lag.forget(key);
     }
 }

@@ -13,7 +13,9 @@ mod announce;
 pub mod cdevents;
 pub mod controller;
 pub mod experiment;
+mod freed;
 pub mod index;
+mod lag;
 pub mod lint;
 pub mod metrics;
 mod observe;
@@ -27,4 +29,5 @@ pub mod simulate;
 mod wanted;
 
 pub use controller::{Parts, RolloutController};
+pub use freed::FreedController;
 pub use metrics::RolloutMetrics;

@@ -39,7 +39,7 @@ use crate::{
 pub(crate) struct Eyes {
     pub(crate) client: Client,
     pub(crate) index: Index,
-    pub(crate) rivals: Rivals,
+    pub(crate) rivals: Arc<Rivals>,
     pub(crate) clock: Clock,
 }
 

@@ -23,6 +23,15 @@ struct Claims {
     rollouts: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
+/// Who has to look again because a Rollout names other Services than before.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Moved {
+    /// Rollouts that name, or named, the same.
+    pub(crate) others: BTreeSet<Key>,
+    /// Services that it names no more.
+    pub(crate) left: BTreeSet<Key>,
+}
+
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Rivals(Mutex<Claims>);
@@ -32,8 +41,13 @@ impl Rivals {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what a Rollout names. Gives the others that name, or named, the same and have to look again.
-    pub(crate) fn note(&self, rollout: &Rollout) -> BTreeSet<Key> {
+    /// Whether any Rollout names a Service.
+    pub(crate) fn is_named(&self, namespace: &str, service: &str) -> bool {
+        self.claims().services.contains_key(&(namespace.to_owned(), service.to_owned()))
+    }
+
+    /// Notes what a Rollout names.
+    pub(crate) fn note(&self, rollout: &Rollout) -> Moved {
         let meta = &rollout.metadata;
         let (namespace, name) =
             (meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default());
@@ -41,22 +55,24 @@ impl Rivals {
         let mut claims = self.claims();
         let before = claims.rollouts.get(&(namespace.clone(), name.clone()));
         if before == Some(&services) || (before.is_none() && services.is_empty()) {
-            return BTreeSet::new();
+            return Moved::default();
         }
-        let mut others = claims.forget(&namespace, &name);
+        let (mut others, left) = claims.forget(&namespace, &name);
         for service in &services {
             let names = claims.services.entry((namespace.clone(), service.clone())).or_default();
             others.extend(names.keys().cloned());
             names.insert(name.clone(), claim(meta));
         }
+        let left = left.difference(&services).cloned().collect();
         claims.rollouts.insert((namespace.clone(), name), services);
-        keys(&namespace, others)
+        Moved { others: keys(&namespace, others), left: keys(&namespace, left) }
     }
 
-    /// A Rollout is gone. Gives those that named the same.
-    pub(crate) fn gone(&self, key: &Key) -> BTreeSet<Key> {
+    /// A Rollout is gone.
+    pub(crate) fn gone(&self, key: &Key) -> Moved {
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        keys(namespace, self.claims().forget(namespace, &key.name))
+        let (others, left) = self.claims().forget(namespace, &key.name);
+        Moved { others: keys(namespace, others), left: keys(namespace, left) }
     }
 
     /// The others that name one of its Services.
@@ -88,11 +104,12 @@ fn claim(meta: &ObjectMeta) -> Claim {
 }
 
 impl Claims {
-    fn forget(&mut self, namespace: &str, name: &str) -> BTreeSet<String> {
+    /// Gives those that name the same, and what it named.
+    fn forget(&mut self, namespace: &str, name: &str) -> (BTreeSet<String>, BTreeSet<String>) {
         let mut others = BTreeSet::new();
         let named = self.rollouts.remove(&(namespace.to_owned(), name.to_owned())).unwrap_or_default();
-        for service in named {
-            let place = (namespace.to_owned(), service);
+        for service in &named {
+            let place = (namespace.to_owned(), service.clone());
             if let Some(names) = self.services.get_mut(&place) {
                 names.remove(name);
                 others.extend(names.keys().cloned());
@@ -101,7 +118,7 @@ impl Claims {
                 }
             }
         }
-        others
+        (others, named)
     }
 }
 
@@ -130,14 +147,17 @@ mod tests {
         let rivals = Rivals::default();
         let (old, new) =
             (rollout("old", "2026-01-01T00:00:00Z", "web"), rollout("new", "2026-02-01T00:00:00Z", "web"));
-        assert!(rivals.note(&new).is_empty());
-        assert_eq!(rivals.note(&old).len(), 1);
-        assert!(rivals.note(&old).is_empty());
+        assert_eq!(rivals.note(&new), Moved::default());
+        assert_eq!(rivals.note(&old).others.len(), 1);
+        assert_eq!(rivals.note(&old), Moved::default());
         assert!(rivals.of(&new)[0].older);
         assert!(!rivals.of(&old)[0].older);
-        assert_eq!(rivals.note(&rollout("old", "2026-01-01T00:00:00Z", "other")).len(), 1);
+        let key = |name: &str| Key { namespace: Some("shop".into()), name: name.into() };
+        let moved = rivals.note(&rollout("old", "2026-01-01T00:00:00Z", "other"));
+        assert_eq!(moved, Moved { others: [key("new")].into(), left: [key("web")].into() });
         assert!(rivals.of(&new).is_empty());
-        let key = Key { namespace: Some("shop".into()), name: "new".into() };
-        assert!(rivals.gone(&key).is_empty());
+        assert!(rivals.is_named("shop", "web"));
+        assert_eq!(rivals.gone(&key("new")), Moved { left: [key("web")].into(), ..Moved::default() });
+        assert!(!rivals.is_named("shop", "web"));
     }
 }

@@ -83,7 +83,10 @@ pub fn controller(plane: &ControlPlane, labels: &str, outbox: Option<Outbox>) ->
             metrics: RolloutMetrics::default(),
         };
         let options = Options { selection, ..Options::default() };
-        RolloutController::new(parts).drive(services, options).run(stop).await;
+        let controller = RolloutController::new(parts);
+        let freed = controller.freed().drive(services.clone(), Options::default());
+        let rollouts = controller.drive(services, options);
+        tokio::join!(rollouts.run(stop.clone()), freed.run(stop));
     })
 }
 

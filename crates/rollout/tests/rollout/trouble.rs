@@ -1,8 +1,12 @@
 //! Bad input: a condition with a reason and a remedy, and nothing moves.
 
+use k8s_openapi::api::core::v1::Service;
 use kube::api::DeleteParams;
 use serde_json::json;
-use windlass_api::{Rollout, rollout::status::INVALID_SPEC};
+use windlass_api::{
+    Rollout,
+    rollout::{MANAGED_BY, status::INVALID_SPEC},
+};
 
 use crate::house::{House, is};
 
@@ -68,4 +72,30 @@ async fn a_field_of_argo_rollouts_that_we_do_not_have_is_refused_by_name() {
     let status = house.until_status("told", |status| is(status, INVALID_SPEC, "True")).await;
     let condition = status.conditions.iter().find(|one| one.type_ == INVALID_SPEC).unwrap();
     assert!(condition.message.contains("istio"), "{}", condition.message);
+}
+
+#[tokio::test]
+async fn a_service_that_no_rollout_names_any_more_selects_what_it_did_before() {
+    let house = House::new("freed").await;
+    for name in ["active", "next"] {
+        house.service(name).await;
+    }
+    house.rollout(1, json!({ "blueGreen": { "activeService": "active" } })).await;
+    house.until_done().await;
+    house.until_selected("active", "v1").await;
+    let is_free = async |name: &str| {
+        let api = house.api::<Service>();
+        crate::house::until(&format!("{name} is free"), || async {
+            let service = api.get(name).await.unwrap();
+            let selector = service.spec.and_then(|spec| spec.selector).unwrap();
+            let marked = service.metadata.annotations.unwrap_or_default().contains_key(MANAGED_BY);
+            (selector == [("app".to_owned(), "web".to_owned())].into() && !marked).then_some(())
+        })
+        .await;
+    };
+    house.patch(json!({ "spec": { "strategy": { "blueGreen": { "activeService": "next" } } } })).await;
+    house.until_selected("next", "v1").await;
+    is_free("active").await;
+    house.api::<Rollout>().delete("web", &DeleteParams::default()).await.unwrap();
+    is_free("next").await;
 }

@@ -15,9 +15,14 @@ pub async fn replica(instance: Instance) {
             origin: Origin::default(),
             metrics: RolloutMetrics::default(),
         };
-        let drive =
-            RolloutController::new(parts).drive(services, Options { resync: RESYNC, ..Options::default() });
-        (vec![drive.warm()], drive.run(stop))
+        let options = Options { resync: RESYNC, ..Options::default() };
+        let controller = RolloutController::new(parts);
+        let freed = controller.freed().drive(services.clone(), options.clone());
+        let rollouts = controller.drive(services, options);
+        let warm = vec![rollouts.warm(), freed.warm()];
+        (warm, async move {
+            tokio::join!(rollouts.run(stop.clone()), freed.run(stop));
+        })
     }))
     .await;
 }

@@ -19,7 +19,13 @@ use windlass_server::{
     readiness::{Readiness, ReadinessCheck},
 };
 
-use super::{applications, group::Group, hub::Hub, kinds, rollouts};
+use super::{
+    applications,
+    group::Group,
+    hub::Hub,
+    kinds,
+    rollouts::{self, Rollouts},
+};
 use crate::{config::Settings, error::CommandError};
 
 /// The name that stands for every namespace.
@@ -48,8 +54,9 @@ pub(super) fn start(
         warming.push(launch("application", "applications", drive, services, readiness, group).boxed());
     }
     if settings.controllers.is_on("rollout") {
-        let drive = rollouts::start(settings, probes, hub, services, group)?;
+        let Rollouts { drive, freed } = rollouts::start(settings, probes, hub, services, group)?;
         warming.push(launch("rollout", "rollouts", drive, services, &probes.readiness, group).boxed());
+        warming.push(launch("service", "rollouts", freed, services, &probes.readiness, group).boxed());
     }
     if settings.controllers.is_on("analysisrun") {
         let drive = rollouts::runs(settings, probes, hub, services)?;

@@ -7,7 +7,7 @@ use std::{
 
 use windlass_cluster::drive::{Drive, Services, Waker};
 use windlass_rollout::{
-    Parts, RolloutController, RolloutMetrics,
+    FreedController, Parts, RolloutController, RolloutMetrics,
     analysis::{
         AnalysisController, AnalysisMetrics,
         measure::{Http, Network},
@@ -23,14 +23,20 @@ use crate::{config::Settings, error::CommandError};
 /// How long a sink of `CDEvents` may take to answer.
 const SINK_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Puts the controller of Rollouts together and starts what sends its `CDEvents`.
+/// The loops for Rollouts and for the Services that they leave behind.
+pub(super) struct Rollouts {
+    pub(super) drive: Drive<RolloutController>,
+    pub(super) freed: Drive<FreedController>,
+}
+
+/// Puts the controllers of Rollouts together and starts what sends their `CDEvents`.
 pub(super) fn start(
     settings: &Settings,
     probes: &Probes,
     hub: &Hub,
     services: &Services,
     group: &mut Group,
-) -> Result<Drive<RolloutController>, CommandError> {
+) -> Result<Rollouts, CommandError> {
     // The loop is made last, but what it is made of has to wake it.
     let waker: Arc<OnceLock<Waker>> = Arc::default();
     let parts = Parts {
@@ -43,9 +49,11 @@ pub(super) fn start(
         },
         metrics: probes.metrics.register(RolloutMetrics::registered),
     };
-    let drive = RolloutController::new(parts).drive(services.clone(), options(settings));
+    let controller = RolloutController::new(parts);
+    let freed = controller.freed().drive(services.clone(), options(settings));
+    let drive = controller.drive(services.clone(), options(settings));
     let _ = waker.set(drive.waker());
-    Ok(drive)
+    Ok(Rollouts { drive, freed })
 }
 
 /// Queues for the sinks of `CDEvents`, if there are any.
