@@ -28,7 +28,8 @@ use crate::{
         record::{Owner, RouteRecord, RunRecord, ServiceRecord, controller, created},
     },
     observed::{
-        Observed, PodFacts, ReplicaSetFacts, RouteFacts, RouteName, RouteTrouble, ServiceFacts, WorkloadFacts,
+        Observed, PodFacts, ReplicaSetFacts, RouteFacts, RouteName, RouteTrouble, ServiceFacts,
+        TemplateFacts, WorkloadFacts,
     },
     rivals::{self, Rivals},
     route::{self, Pair},
@@ -196,16 +197,20 @@ fn seen(state: &State, namespace: &str, rollout: &Arc<Rollout>, workload: Option
     }
 }
 
-fn templates(state: &State, namespace: &str, names: BTreeSet<TemplateRef>) -> BTreeMap<TemplateRef, bool> {
-    let there = |template: &TemplateRef| {
+fn templates(
+    state: &State,
+    namespace: &str,
+    names: BTreeSet<TemplateRef>,
+) -> BTreeMap<TemplateRef, Option<TemplateFacts>> {
+    TemplateFacts::closure(names, |template| {
         let name = &template.template_name;
-        if template.cluster_scope {
-            state.cluster_templates.get("", name).is_some()
+        let found = if template.cluster_scope {
+            state.cluster_templates.get("", name)
         } else {
-            state.templates.get(namespace, name).is_some()
-        }
-    };
-    names.into_iter().map(|template| (template.clone(), there(&template))).collect()
+            state.templates.get(namespace, name)
+        };
+        found.cloned()
+    })
 }
 
 fn selector(selector: Option<&LabelSelector>) -> Option<Selector> {

@@ -3,18 +3,24 @@
 //! The shell gathers these facts; the planner reads nothing else. What is missing is a fact too: a Service that the spec
 //! names and that is not there is an entry with `None`.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Serialize;
 use serde_json::Value;
-use windlass_api::rollout::{
-    DESIRED_REPLICAS, EPHEMERAL_METADATA, POD_TEMPLATE_HASH, PodMetadata, REVISION, REVISION_HISTORY,
-    Rollout, SCALE_DOWN_DEADLINE,
-    analysis::TemplateRef,
-    status::RunPhase,
-    traffic::{HeaderMatch, RouteMatch},
+use windlass_api::{
+    analysis::{AnalysisTemplateSpec, Argument},
+    rollout::{
+        DESIRED_REPLICAS, EPHEMERAL_METADATA, POD_TEMPLATE_HASH, PodMetadata, REVISION, REVISION_HISTORY,
+        Rollout, SCALE_DOWN_DEADLINE,
+        analysis::TemplateRef,
+        status::RunPhase,
+        traffic::{HeaderMatch, RouteMatch},
+    },
 };
 
 use crate::revision::template;
@@ -36,8 +42,8 @@ pub struct Observed {
     pub runs: Vec<RunFacts>,
     /// Experiments that we own.
     pub experiments: Vec<ExperimentFacts>,
-    /// Every template that the spec names, and whether it is there.
-    pub templates: BTreeMap<TemplateRef, bool>,
+    /// Every template that the spec names, and those that they name; `None`: it is not there.
+    pub templates: BTreeMap<TemplateRef, Option<TemplateFacts>>,
     /// Other Rollouts that name one of our Services.
     pub rivals: Vec<Rival>,
     /// Pods of our `ReplicaSets`; only while [`Observed::wants_pods`].
@@ -48,6 +54,44 @@ impl Observed {
     /// Whether pods have to be listed: a restart is asked for and not over, or pod metadata is in play.
     pub fn wants_pods(rollout: &Rollout, now: Timestamp) -> bool {
         crate::plan::restart::due(rollout, now) || crate::plan::metadata::configured(&rollout.spec.strategy)
+    }
+}
+
+/// What an analysis template asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TemplateFacts {
+    /// Arguments that have no value.
+    pub open: BTreeSet<String>,
+    /// Arguments that have one.
+    pub given: BTreeSet<String>,
+    /// Templates that it names.
+    pub nested: Vec<TemplateRef>,
+}
+
+impl TemplateFacts {
+    /// The facts about a template.
+    pub fn of(spec: &AnalysisTemplateSpec) -> Self {
+        let (given, open): (Vec<_>, Vec<_>) =
+            spec.args.iter().partition(|arg| arg.value.is_some() || arg.value_from.is_some());
+        let names = |args: Vec<&Argument>| args.into_iter().map(|arg| arg.name.clone()).collect();
+        Self { open: names(open), given: names(given), nested: spec.templates.clone() }
+    }
+
+    /// The templates of these names and of those that they name, as far as they are known.
+    pub fn closure(
+        names: impl IntoIterator<Item = TemplateRef>,
+        known: impl Fn(&TemplateRef) -> Option<Self>,
+    ) -> BTreeMap<TemplateRef, Option<Self>> {
+        let mut found = BTreeMap::new();
+        let mut open: Vec<TemplateRef> = names.into_iter().collect();
+        while let Some(next) = open.pop() {
+            if !found.contains_key(&next) {
+                let facts = known(&next);
+                open.extend(facts.iter().flat_map(|facts| facts.nested.clone()));
+                found.insert(next, facts);
+            }
+        }
+        found
     }
 }
 

@@ -90,29 +90,57 @@ pub(crate) fn managed(strategy: &Strategy) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// Every template that the spec names.
-pub(crate) fn templates(strategy: &Strategy) -> BTreeSet<TemplateRef> {
-    let mut names = BTreeSet::new();
-    let mut add = |analysis: Option<&RolloutAnalysis>| {
-        names.extend(analysis.into_iter().flat_map(|analysis| analysis.templates.iter().cloned()));
-    };
-    if let Some(canary) = &strategy.canary {
-        add(canary.analysis.as_ref().map(|analysis| &analysis.run));
-        canary.steps.iter().for_each(|step| add(step.analysis.as_ref()));
+/// An analysis that a spec asks for.
+pub(crate) struct Asked {
+    /// Where.
+    pub(crate) field: String,
+    /// By which templates.
+    pub(crate) templates: Vec<TemplateRef>,
+    /// Arguments that it gives them.
+    pub(crate) args: BTreeSet<String>,
+}
+
+impl Asked {
+    fn new(field: impl Into<String>, analysis: &RolloutAnalysis) -> Self {
+        let args = analysis.args.iter().map(|arg| arg.name.clone()).collect();
+        Self { field: field.into(), templates: analysis.templates.clone(), args }
     }
+}
+
+/// Every analysis that the spec asks for.
+pub(crate) fn analyses(strategy: &Strategy) -> Vec<Asked> {
+    let mut all = Vec::new();
+    let mut add = |field: &str, analysis: Option<&RolloutAnalysis>| {
+        all.extend(analysis.map(|analysis| Asked::new(format!("spec.strategy.{field}"), analysis)));
+    };
     if let Some(blue_green) = &strategy.blue_green {
-        add(blue_green.pre_promotion_analysis.as_ref());
-        add(blue_green.post_promotion_analysis.as_ref());
+        add("blueGreen.prePromotionAnalysis", blue_green.pre_promotion_analysis.as_ref());
+        add("blueGreen.postPromotionAnalysis", blue_green.post_promotion_analysis.as_ref());
     }
     if let Some(test) = &strategy.ab_test {
-        add(test.analysis.as_ref());
+        add("abTest.analysis", test.analysis.as_ref());
     }
-    let steps = strategy.canary.iter().flat_map(|canary| &canary.steps);
-    for analysis in steps.filter_map(|step| step.experiment.as_ref()).flat_map(|step| &step.analyses) {
-        let (template_name, cluster_scope) = (analysis.template_name.clone(), analysis.cluster_scope);
-        names.insert(TemplateRef { template_name, cluster_scope });
+    let Some(canary) = &strategy.canary else { return all };
+    add("canary.analysis", canary.analysis.as_ref().map(|analysis| &analysis.run));
+    for (index, step) in canary.steps.iter().enumerate() {
+        add(&format!("canary.steps[{index}].analysis"), step.analysis.as_ref());
     }
-    names
+    for (index, step) in canary.steps.iter().enumerate() {
+        for (place, analysis) in step.experiment.iter().flat_map(|step| &step.analyses).enumerate() {
+            let (template_name, cluster_scope) = (analysis.template_name.clone(), analysis.cluster_scope);
+            all.push(Asked {
+                field: format!("spec.strategy.canary.steps[{index}].experiment.analyses[{place}]"),
+                templates: vec![TemplateRef { template_name, cluster_scope }],
+                args: analysis.args.iter().map(|arg| arg.name.clone()).collect(),
+            });
+        }
+    }
+    all
+}
+
+/// Every template that the spec names.
+pub(crate) fn templates(strategy: &Strategy) -> BTreeSet<TemplateRef> {
+    analyses(strategy).into_iter().flat_map(|asked| asked.templates).collect()
 }
 
 /// Every object whose change concerns the Rollout, itself among them: its children speak of it under its own name.

@@ -1,5 +1,5 @@
-//! What the cluster has that Rollouts are about: `ReplicaSets`, Services, routes, runs, experiments, and which analysis
-//! templates there are. One watch a kind, cut to what is needed.
+//! What the cluster has that Rollouts are about: `ReplicaSets`, Services, routes, runs, experiments, and what analysis
+//! templates ask for. One watch a kind, cut to what is needed.
 //!
 //! A watch feeds the index first and wakes the Rollouts that read the object afterwards, so that a round that it wakes
 //! sees it. Children (`ReplicaSets`, runs, experiments) wake their owner; what a spec names wakes whoever names it. A kind
@@ -26,7 +26,7 @@ use self::{
     record::{ExperimentRecord, ReplicaSetRecord, RouteRecord, RunRecord, ServiceRecord},
     shelf::Shelf,
 };
-use crate::observed::RouteKind;
+use crate::observed::{RouteKind, TemplateFacts};
 
 /// API group of routes.
 pub(crate) const GATEWAY: &str = "gateway.networking.k8s.io";
@@ -40,8 +40,8 @@ pub(crate) struct State {
     pub(crate) grpc_routes: Shelf<RouteRecord>,
     pub(crate) runs: Shelf<RunRecord>,
     pub(crate) experiments: Shelf<ExperimentRecord>,
-    pub(crate) templates: Shelf<()>,
-    pub(crate) cluster_templates: Shelf<()>,
+    pub(crate) templates: Shelf<TemplateFacts>,
+    pub(crate) cluster_templates: Shelf<TemplateFacts>,
 }
 
 impl State {

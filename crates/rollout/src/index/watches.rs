@@ -26,7 +26,7 @@ use super::{
     reference, route_resource,
     shelf::{Place, Shelf, place},
 };
-use crate::observed::RouteKind;
+use crate::observed::{RouteKind, TemplateFacts};
 
 /// What is followed, and who hears of it.
 struct Followed<K, R> {
@@ -133,21 +133,21 @@ impl Index {
             .related(self.follow(grpc.optional()))
     }
 
-    /// What Rollouts take from others: only that it is there, or that it changed.
+    /// What Rollouts take from others.
     fn templates<C: Controller>(&self, client: &Client, drive: Drive<C>) -> Drive<C> {
         let templates = Followed::new(
-            Api::<PartialObjectMeta<AnalysisTemplate>>::all(client.clone()),
+            Api::<AnalysisTemplate>::all(client.clone()),
             "analysistemplates",
             |state| &mut state.templates,
-            |_| (),
-            |(namespace, name), ()| vec![reference(GROUP, "AnalysisTemplate", namespace, name)],
+            |template| TemplateFacts::of(&template.spec),
+            |(namespace, name), _| vec![reference(GROUP, "AnalysisTemplate", namespace, name)],
         );
         let cluster = Followed::new(
-            Api::<PartialObjectMeta<ClusterAnalysisTemplate>>::all(client.clone()),
+            Api::<ClusterAnalysisTemplate>::all(client.clone()),
             "clusteranalysistemplates",
             |state| &mut state.cluster_templates,
-            |_| (),
-            |(namespace, name), ()| vec![reference(GROUP, "ClusterAnalysisTemplate", namespace, name)],
+            |template| TemplateFacts::of(&template.spec.template),
+            |(namespace, name), _| vec![reference(GROUP, "ClusterAnalysisTemplate", namespace, name)],
         );
         let deployments = Api::<PartialObjectMeta<Deployment>>::all(client.clone());
         drive

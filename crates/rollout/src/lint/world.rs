@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use windlass_api::rollout::{
-    POD_TEMPLATE_HASH, RolloutAnalysis, RolloutSpec, TrafficRouting, analysis::TemplateRef,
-    traffic::GatewayApi,
+    POD_TEMPLATE_HASH, RolloutSpec, TrafficRouting, analysis::TemplateRef, traffic::GatewayApi,
 };
 
 use super::{Findings, canary::PLUGIN};
 use crate::{
-    observed::{Observed, Rival, RouteKind, RouteName, ServiceFacts},
+    analysis::template::title as template_title,
+    observed::{Observed, Rival, RouteKind, RouteName, ServiceFacts, TemplateFacts},
     plan::scene::{Way, resolved},
+    wanted::{self, Asked},
 };
 
 /// The Gateway API settings: our own, or those of the plug-in of Argo Rollouts.
@@ -72,28 +73,7 @@ pub fn services_of(spec: &RolloutSpec) -> Vec<(String, String)> {
 
 /// Templates that a spec names.
 pub fn templates_of(spec: &RolloutSpec) -> BTreeSet<TemplateRef> {
-    let mut all: Vec<RolloutAnalysis> = Vec::new();
-    let mut named = BTreeSet::new();
-    match Way::of(&spec.strategy) {
-        Some(Way::Canary(canary)) => {
-            all.extend(canary.analysis.as_ref().map(|analysis| analysis.run.clone()));
-            for step in &canary.steps {
-                all.extend(step.analysis.clone());
-                let analyses = step.experiment.iter().flat_map(|experiment| &experiment.analyses);
-                named.extend(analyses.map(|analysis| TemplateRef {
-                    template_name: analysis.template_name.clone(),
-                    cluster_scope: analysis.cluster_scope,
-                }));
-            }
-        }
-        Some(Way::BlueGreen(blue_green)) => {
-            all.extend(blue_green.pre_promotion_analysis.clone());
-            all.extend(blue_green.post_promotion_analysis.clone());
-        }
-        None => {}
-    }
-    named.extend(all.into_iter().flat_map(|analysis| analysis.templates));
-    named
+    wanted::templates(&spec.strategy)
 }
 
 pub(super) fn check(observed: &Observed, findings: &mut Findings) {
@@ -109,18 +89,43 @@ pub(super) fn check(observed: &Observed, findings: &mut Findings) {
             ),
         }
     }
-    for template in templates_of(spec) {
-        if observed.templates.get(&template) == Some(&false) {
-            let kind = if template.cluster_scope { "ClusterAnalysisTemplate" } else { "AnalysisTemplate" };
-            let what = format!("{kind} {} is not there", template.template_name);
-            findings.add("spec.strategy", "TemplateNotFound", what, "make it, or correct the name");
-        }
+    for asked in wanted::analyses(&spec.strategy) {
+        templates(observed, &asked, findings);
     }
     for route in &observed.routes {
         if let Some(trouble) = &route.trouble {
             let field =
                 format!("spec.strategy.trafficRouting: {} {}", route.route.kind.as_str(), route.route.name);
             findings.add(field, trouble.reason, trouble.what.clone(), trouble.remedy.clone());
+        }
+    }
+}
+
+/// Templates are there, and every argument of theirs has a value.
+fn templates(observed: &Observed, asked: &Asked, findings: &mut Findings) {
+    let known = |name: &TemplateRef| observed.templates.get(name).cloned().flatten();
+    let all = TemplateFacts::closure(asked.templates.iter().cloned(), known);
+    for name in &asked.templates {
+        let title = template_title(name);
+        match all.get(name) {
+            Some(Some(facts)) => {
+                let given = |arg: &&String| {
+                    asked.args.contains(*arg)
+                        || all.values().flatten().any(|other| other.given.contains(*arg))
+                };
+                // One that is missing further down may give a value.
+                let whole = all.values().all(Option::is_some);
+                if let Some(arg) = facts.open.iter().find(|arg| whole && !given(arg)) {
+                    let what = format!("argument {arg} of {title} has no value");
+                    findings.add(format!("{}.args", asked.field), "MissingArgument", what, "give it one");
+                }
+            }
+            _ => findings.add(
+                &asked.field,
+                "TemplateNotFound",
+                format!("{title} is not there"),
+                "make it, or correct the name",
+            ),
         }
     }
 }

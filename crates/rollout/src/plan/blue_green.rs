@@ -89,8 +89,8 @@ impl<'a> Update<'a> {
         match (scene.roles.new, abort::leaving(scene)) {
             (None, _) => create::make(scene, draft, count),
             (Some(new), Leaving::Counted) => {
-                // The deadline says that the pods are still there; it goes once the Service is back on them.
-                if !self.within_delay() || self.active() == new.hash() {
+                // The deadline says that the pods were still there: it goes once they are the stable ones again.
+                if !self.within_delay() {
                     older::without_deadline(draft, Some(new));
                 }
                 draft.scale(new, count, scene.replicas());
@@ -213,12 +213,7 @@ impl<'a> Update<'a> {
             status.post_promotion_analysis_run_status.as_ref().filter(|_| !retried),
         );
         let told = |stored| runs::named(scene, stored).map(runs::told);
-        let over = scene.promoted()
-            || scene.status.abort
-            || scene.status.promote_full
-            || !scene.has_stable()
-            || scene.within_window();
-        if over || scene.roles.new.is_none() {
+        if self.needs_no_judgement() || scene.roles.new.is_none() {
             // What was measured stays in sight, but nothing goes on being measured.
             let (pre, post) = (told(pre_stored), told(post_stored));
             let kept = |run: &Option<_>| {
@@ -264,10 +259,20 @@ impl<'a> Update<'a> {
         draft.next.blue_green.post_promotion_analysis_run_status = post;
     }
 
+    /// Nothing is measured: it is decided already, or what comes back was good before.
+    fn needs_no_judgement(&self) -> bool {
+        let scene = self.scene;
+        scene.promoted()
+            || scene.status.abort
+            || scene.status.promote_full
+            || !scene.has_stable()
+            || scene.within_window()
+            || self.within_delay()
+    }
+
     fn judged(&self) -> Verdict {
         let scene = self.scene;
-        let over = scene.promoted() || scene.status.abort || scene.status.promote_full || !scene.has_stable();
-        if over || scene.within_window() || scene.status.aborted_at.is_some() {
+        if self.needs_no_judgement() || scene.status.aborted_at.is_some() {
             return Verdict::Wait;
         }
         let status = &scene.status.blue_green;
@@ -391,6 +396,9 @@ impl<'a> Update<'a> {
         }
         if draft.next.abort || scene.halted() {
             return None;
+        }
+        if self.within_delay() {
+            return Some("rollback to a version that still runs".into());
         }
         let analysis = self.blue_green.post_promotion_analysis.as_ref().filter(|a| !a.templates.is_empty());
         let stored = scene.status.blue_green.post_promotion_analysis_run_status.as_ref();

@@ -203,10 +203,12 @@ fn advance(walk: &Walk<'_>, draft: &mut Draft) {
         draft.next.current_step_index = index(steps, steps);
         return;
     }
-    if let Some(reason) = unclear {
+    if let Some(reason) = unclear.filter(|_| !scene.status.promote_full) {
         pause::unclear(scene, draft, reason);
     }
-    go(walk, draft, place);
+    if !scene.status.promote_full {
+        go(walk, draft, place);
+    }
     published(walk, draft);
 }
 

@@ -85,12 +85,14 @@ pub(crate) fn canary(walk: &Walk<'_>, draft: &mut Draft) {
     }
 }
 
-/// Scales old revisions of a blue-green update down, after their delay.
+/// Scales old revisions of a blue-green update down, after their delay. While they wait they have the size of the Rollout, so
+/// that a way back finds enough of them.
 pub(crate) fn blue_green(scene: &Scene<'_>, draft: &mut Draft) {
     let mut kept = 0;
     for set in newest_first(scene).into_iter().filter(|set| set.wanted > 0) {
         if !referenced(scene, set) {
-            let count = delayed(scene, draft, set, set.wanted, &mut kept);
+            let now = set.deadline().map_or(set.wanted, |_| scene.replicas());
+            let count = delayed(scene, draft, set, now, &mut kept);
             scale(scene, draft, set, count);
         }
     }

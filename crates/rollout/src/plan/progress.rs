@@ -18,7 +18,9 @@ const DEFAULT_DEADLINE: i32 = 600;
 pub(crate) fn deadline(scene: &Scene<'_>) -> Option<Timestamp> {
     let status = &scene.status;
     let paused = scene.spec.paused || !status.pause_conditions.is_empty();
-    if paused || status.abort || indefinite(scene) || older::waiting(scene) {
+    // The time of a new attempt begins when it is stored.
+    let retried = status.aborted_at.is_some();
+    if paused || status.abort || retried || indefinite(scene) || older::waiting(scene) {
         return None;
     }
     let seconds = scene.spec.progress_deadline_seconds.unwrap_or(DEFAULT_DEADLINE);

@@ -7,14 +7,16 @@ use std::{
 
 use serde_json::Value;
 use windlass_api::{
-    analysis::{AnalysisTemplateSpec, TemplateRef},
+    analysis::AnalysisTemplateSpec,
     rollout::{MANAGED_BY, Rollout},
 };
 
 use crate::{
-    analysis::template::Library,
+    analysis::template::{Library, title},
     lint::world::{routes_of, services_of, templates_of},
-    observed::{Observed, RouteFacts, RouteKind, RouteName, ServiceFacts, TrafficWish, WorkloadFacts},
+    observed::{
+        Observed, RouteFacts, RouteKind, RouteName, ServiceFacts, TemplateFacts, TrafficWish, WorkloadFacts,
+    },
     route::{self, Pair},
 };
 
@@ -146,12 +148,14 @@ impl Objects {
             observed.routes.push(self.route(rollout, &namespace, route, absent, &mut assumed));
         }
         let library = self.library(rollout);
-        for template in templates_of(&rollout.spec) {
-            let known = library.get(&template).is_some();
-            if !known && absent == Absent::Assumed {
-                assumed.insert(format!("{} is there", template_title(&template)));
+        observed.templates = TemplateFacts::closure(templates_of(&rollout.spec), |name| {
+            library.get(name).map(TemplateFacts::of)
+        });
+        if absent == Absent::Assumed {
+            for (template, facts) in observed.templates.iter_mut().filter(|(_, facts)| facts.is_none()) {
+                assumed.insert(format!("{} is there", title(template)));
+                *facts = Some(TemplateFacts::default());
             }
-            observed.templates.insert(template, known || absent == Absent::Assumed);
         }
         (observed, assumed.into_iter().collect())
     }
@@ -243,10 +247,4 @@ fn service_facts(value: &Value) -> ServiceFacts {
         managed_by: managed.and_then(Value::as_str).map(str::to_owned),
         has_port: ports.is_some_and(|ports| !ports.is_empty()),
     }
-}
-
-/// `AnalysisTemplate errors`
-fn template_title(template: &TemplateRef) -> String {
-    let kind = if template.cluster_scope { "ClusterAnalysisTemplate" } else { "AnalysisTemplate" };
-    format!("{kind} {}", template.template_name)
 }

@@ -14,7 +14,7 @@ use super::Scenario;
 use crate::{
     observed::{
         ExperimentFacts, Observed, PodFacts, ReplicaSetFacts, RouteFacts, RunFacts, ServiceFacts,
-        WorkloadFacts,
+        TemplateFacts, WorkloadFacts,
     },
     plan::scene::resolved,
 };
@@ -29,7 +29,7 @@ pub(super) struct World {
     pub(super) routes: Vec<RouteFacts>,
     pub(super) runs: BTreeMap<String, Run>,
     pub(super) experiments: BTreeMap<String, Experiment>,
-    pub(super) templates: BTreeMap<TemplateRef, bool>,
+    pub(super) templates: BTreeMap<TemplateRef, Option<TemplateFacts>>,
     pub(super) ready_after: Duration,
     /// Counts what was made, for names and UIDs.
     pub(super) made: u64,

@@ -201,3 +201,33 @@ fn an_inconclusive_analysis_waits_and_old_versions_stay() {
     world.settle();
     assert_eq!(world.phase(), Phase::Completed);
 }
+
+#[test]
+fn an_old_version_in_its_delay_has_the_size_of_the_rollout() {
+    let mut world = World::healthy(strategy(json!({ "scaleDownDelaySeconds": 60 })), 2);
+    world.set_image("web:2");
+    world.settle();
+    for size in [4, 3] {
+        world.rollout.spec.replicas = size;
+        world.settle();
+        assert_eq!(world.counts(["web:1", "web:2"]), [size, size]);
+    }
+    world.wait(61);
+    assert_eq!(world.counts(["web:1", "web:2"]), [0, 3]);
+}
+
+#[test]
+fn a_way_back_to_a_version_that_still_runs_is_not_judged_again() {
+    let analysis = json!({ "templates": [{ "templateName": "errors" }] });
+    let mut world = World::healthy(strategy(json!({ "postPromotionAnalysis": analysis })), 2);
+    world.set_image("web:2");
+    world.settle();
+    world.finish_run("post", RunPhase::Successful);
+    world.settle();
+    assert_eq!((serves(&world), world.phase()), (both("web:2", "web:2"), Phase::Completed));
+    let runs = world.runs.len();
+    world.set_image("web:1");
+    world.settle();
+    assert_eq!((serves(&world), world.phase()), (both("web:1", "web:1"), Phase::Completed));
+    assert_eq!(world.runs.len(), runs);
+}

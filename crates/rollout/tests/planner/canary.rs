@@ -319,6 +319,29 @@ fn the_deadline_counts_from_the_last_progress_and_not_while_paused() {
     world.wait(20);
     assert_eq!((world.phase(), world.status().abort), (Phase::Failed, true));
     assert!(world.status().abort_reason.unwrap().contains("deadline"));
+    world.retry();
+    world.settle();
+    assert_eq!(
+        (world.phase(), world.status().abort),
+        (Phase::Progressing, false),
+        "a retry has its own time"
+    );
+    world.wait(61);
+    assert_eq!(world.phase(), Phase::Failed);
+}
+
+#[test]
+fn a_full_promotion_is_past_all_steps_before_its_pods_are_there() {
+    let mut world = World::healthy(steps(json!([{ "setWeight": 20 }, { "pause": {} }])), 5);
+    world.broken.insert("web:2".into());
+    world.set_image("web:2");
+    world.settle();
+    world.edit(|status| status.promote_full = true);
+    world.settle();
+    assert_eq!((world.phase(), world.status().current_step_index), (Phase::Progressing, Some(2)));
+    world.broken.clear();
+    world.settle();
+    assert_eq!((world.phase(), world.counts(["web:1", "web:2"])), (Phase::Completed, [0, 5]));
 }
 
 #[test]

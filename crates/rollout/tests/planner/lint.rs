@@ -5,11 +5,14 @@
 use serde_json::{Value, json};
 use windlass_api::{
     condition,
-    rollout::status::{INVALID_SPEC, Phase},
+    rollout::{
+        analysis::TemplateRef,
+        status::{INVALID_SPEC, Phase},
+    },
 };
 use windlass_rollout::{
     lint::{lint, lint_spec},
-    observed::{Rival, RouteTrouble},
+    observed::{Rival, RouteTrouble, TemplateFacts},
 };
 
 use crate::world::{World, rollout};
@@ -247,8 +250,36 @@ fn a_template_that_is_not_there_is_told() {
         1,
     );
     let mut observed = world.observe();
-    observed.templates.values_mut().for_each(|there| *there = false);
+    observed.templates.values_mut().for_each(|facts| *facts = None);
     assert_eq!(lint(&observed)[0].reason, "TemplateNotFound");
+}
+
+#[test]
+fn every_argument_of_a_template_needs_a_value_from_somewhere() {
+    let step = |args: serde_json::Value| {
+        let analysis = json!({ "templates": [{ "templateName": "t" }], "args": args });
+        World::new(json!({ "canary": { "steps": [{ "analysis": analysis }] } }), 1)
+    };
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let named = |name: &str| TemplateRef { template_name: name.into(), cluster_scope: false };
+    let asks =
+        TemplateFacts { open: names(&["host"]), nested: vec![named("more")], ..TemplateFacts::default() };
+    let found = |world: &World, more: Option<TemplateFacts>| {
+        let mut observed = world.observe();
+        observed.templates = [(named("t"), Some(asks.clone())), (named("more"), more)].into();
+        lint(&observed).into_iter().map(|finding| (finding.field, finding.reason)).collect::<Vec<_>>()
+    };
+    let none = step(json!([]));
+    let missing = [("spec.strategy.canary.steps[0].analysis.args".to_owned(), "MissingArgument")];
+    assert_eq!(found(&none, Some(TemplateFacts::default())), missing);
+    let gives = TemplateFacts { given: names(&["host"]), ..TemplateFacts::default() };
+    assert_eq!(found(&none, Some(gives)), []);
+    // The one that is not there may give it.
+    assert_eq!(found(&none, None), []);
+    assert_eq!(
+        found(&step(json!([{ "name": "host", "value": "shop" }])), Some(TemplateFacts::default())),
+        []
+    );
 }
 
 #[test]

@@ -18,7 +18,8 @@ use windlass_cluster::drive::{Plan, Wake};
 use windlass_rollout::{
     lint::world::{routes_of, services_of, templates_of},
     observed::{
-        ExperimentFacts, Observed, PodFacts, ReplicaSetFacts, RouteFacts, RunFacts, ServiceFacts, TrafficWish,
+        ExperimentFacts, Observed, PodFacts, ReplicaSetFacts, RouteFacts, RunFacts, ServiceFacts,
+        TemplateFacts, TrafficWish,
     },
     plan::{Action, plan},
 };
@@ -102,7 +103,8 @@ impl World {
     }
 
     pub fn observe(&self) -> Observed {
-        let templates = templates_of(&self.rollout.spec).into_iter().map(|name| (name, true)).collect();
+        let templates =
+            TemplateFacts::closure(templates_of(&self.rollout.spec), |_| Some(TemplateFacts::default()));
         Observed {
             rollout: Arc::new(self.rollout.clone()),
             workload: None,

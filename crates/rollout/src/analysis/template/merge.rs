@@ -154,7 +154,8 @@ impl Merged {
     }
 }
 
-fn title(name: &TemplateRef) -> String {
+/// Kind and name.
+pub(crate) fn title(name: &TemplateRef) -> String {
     let kind = if name.cluster_scope { "ClusterAnalysisTemplate" } else { "AnalysisTemplate" };
     format!("{kind} {}", name.template_name)
 }

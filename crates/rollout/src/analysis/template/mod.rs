@@ -8,6 +8,7 @@ mod fill;
 mod merge;
 
 pub use fill::{Args, MASK, WINDOW, fill, redact};
+pub(crate) use merge::title;
 pub use merge::{Library, Request, run_spec};
 
 /// Why no run can be made, or no metric measured.
