@@ -26,6 +26,7 @@ pub mod revision;
 mod rivals;
 pub mod route;
 pub mod simulate;
+mod skew;
 mod wanted;
 
 pub use controller::{Parts, RolloutController};

@@ -7,7 +7,10 @@ use std::{
 
 use jiff::Timestamp;
 use k8s_openapi::{
-    api::{apps::v1::Deployment, core::v1::Pod},
+    api::{
+        apps::v1::{Deployment, ReplicaSet},
+        core::v1::Pod,
+    },
     apimachinery::pkg::apis::meta::v1::LabelSelector,
 };
 use kube::{
@@ -25,12 +28,13 @@ use crate::{
     act::Error,
     index::{
         Index, State,
-        record::{Owner, RouteRecord, RunRecord, ServiceRecord, controller, created},
+        record::{Owner, ReplicaSetRecord, RouteRecord, RunRecord, ServiceRecord, controller, created},
     },
     observed::{
         Observed, PodFacts, ReplicaSetFacts, RouteFacts, RouteName, RouteTrouble, ServiceFacts,
         TemplateFacts, WorkloadFacts,
     },
+    revision::replica_set_name,
     rivals::{self, Rivals},
     route::{self, Pair},
     wanted,
@@ -59,6 +63,7 @@ impl Eyes {
         };
         observed.rivals = self.rivals.of(&rollout);
         self.strangers(&namespace, &rollout, &mut observed).await?;
+        self.late_set(&namespace, &rollout, &mut observed).await?;
         self.late_runs(&namespace, &rollout, &mut observed).await?;
         let now = self.clock.now();
         if Observed::wants_pods(&rollout, now) {
@@ -109,6 +114,27 @@ impl Eyes {
                 observed.rivals.push(rivals::between(rollout, &other, service));
             }
         }
+        Ok(())
+    }
+
+    /// The stable `ReplicaSet` when the index does not have it: a watch may have been silent for long, and without it the
+    /// new version would be taken for the first one.
+    async fn late_set(
+        &self,
+        namespace: &str,
+        rollout: &Rollout,
+        observed: &mut Observed,
+    ) -> Result<(), Error> {
+        let stable = rollout.status.as_ref().and_then(|status| status.stable_rs.as_deref());
+        let Some(hash) = stable.filter(|hash| {
+            !hash.is_empty() && !observed.replica_sets.iter().any(|set| set.hash() == Some(*hash))
+        }) else {
+            return Ok(());
+        };
+        let name = replica_set_name(rollout.metadata.name.as_deref().unwrap_or_default(), hash);
+        let found = Api::<ReplicaSet>::namespaced(self.client.clone(), namespace).get_opt(&name).await;
+        let found = found.map_err(|error| Error::api(format!("read ReplicaSet {name}"), error))?;
+        observed.replica_sets.extend(found.map(|set| ReplicaSetRecord::new(&set).facts()));
         Ok(())
     }
 

@@ -14,7 +14,6 @@ pub mod job;
 pub mod measure;
 mod metrics;
 pub mod plan;
-pub(crate) mod skew;
 pub mod statistics;
 pub mod template;
 

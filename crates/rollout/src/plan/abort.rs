@@ -7,7 +7,7 @@ use super::{
     older::after,
     scene::{Scene, Way},
 };
-use crate::observed::ReplicaSetFacts;
+use crate::{observed::ReplicaSetFacts, skew};
 
 const DEFAULT_DELAY: i32 = 30;
 
@@ -45,7 +45,9 @@ pub(crate) fn leaving(scene: &Scene<'_>) -> Leaving {
 /// How many pods an aborted version keeps: all that it has, until its deadline has passed. The deadline begins once the
 /// stable version can take all of the traffic.
 pub(crate) fn kept(scene: &Scene<'_>, draft: &mut Draft, new: &ReplicaSetFacts, delay: i32) -> i32 {
-    match new.deadline() {
+    let latest = after(scene.now, delay);
+    // One beyond what was ever asked for: a clock was set back.
+    match new.deadline().filter(|deadline| !skew::is_ahead(*deadline, latest)) {
         Some(deadline) if deadline <= scene.now => 0,
         Some(deadline) => {
             draft.wake_at(deadline);
@@ -54,9 +56,8 @@ pub(crate) fn kept(scene: &Scene<'_>, draft: &mut Draft, new: &ReplicaSetFacts, 
         None => {
             let ready = scene.roles.stable.is_some_and(|stable| stable.available >= scene.replicas());
             if ready && new.wanted > 0 {
-                let deadline = after(scene.now, delay);
-                draft.wake_at(deadline);
-                draft.patch(new).annotations.insert(SCALE_DOWN_DEADLINE.into(), Some(deadline.to_string()));
+                draft.wake_at(latest);
+                draft.patch(new).annotations.insert(SCALE_DOWN_DEADLINE.into(), Some(latest.to_string()));
             }
             new.wanted
         }

@@ -11,7 +11,10 @@ use super::{
     scene::{Scene, Way},
     steps::Walk,
 };
-use crate::observed::{ReplicaSetFacts, RunFacts};
+use crate::{
+    observed::{ReplicaSetFacts, RunFacts},
+    skew,
+};
 
 const DEFAULT_DELAY: i32 = 30;
 const DEFAULT_HISTORY: i32 = 10;
@@ -114,11 +117,13 @@ fn delayed(scene: &Scene<'_>, draft: &mut Draft, set: &ReplicaSetFacts, now: i32
     if *kept > revision_limit(scene) || delay == 0 {
         return 0;
     }
-    let deadline = set.deadline().unwrap_or_else(|| {
-        let deadline = after(scene.now, delay);
-        draft.patch(set).annotations.insert(SCALE_DOWN_DEADLINE.into(), Some(deadline.to_string()));
-        deadline
-    });
+    let latest = after(scene.now, delay);
+    // One beyond what was ever asked for: a clock was set back.
+    let deadline =
+        set.deadline().filter(|deadline| !skew::is_ahead(*deadline, latest)).unwrap_or_else(|| {
+            draft.patch(set).annotations.insert(SCALE_DOWN_DEADLINE.into(), Some(latest.to_string()));
+            latest
+        });
     if deadline <= scene.now {
         return 0;
     }

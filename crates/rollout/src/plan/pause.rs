@@ -16,14 +16,13 @@ pub(crate) fn add(scene: &Scene<'_>, draft: &mut Draft, reason: PauseReason) {
     if draft.next.pause_conditions.iter().any(|pause| pause.reason == reason) {
         return;
     }
-    let start_time = MicroTime(whole_micros(scene.now));
-    draft.next.pause_conditions.push(PauseCondition { reason, start_time });
+    draft.next.pause_conditions.push(PauseCondition { reason, start_time: start(scene.now) });
     draft.next.controller_pause = true;
 }
 
 /// The time as the API keeps it.
-fn whole_micros(time: Timestamp) -> Timestamp {
-    Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time)
+pub(crate) fn start(time: Timestamp) -> MicroTime {
+    MicroTime(Timestamp::from_microsecond(time.as_microsecond()).unwrap_or(time))
 }
 
 /// Waits for nothing any more.

@@ -7,14 +7,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 use windlass_api::rollout::{
     BlueGreen, Canary, Rollout, RolloutSpec, RolloutStatus, Strategy,
-    status::{PauseCondition, PauseReason},
+    status::{PauseCondition, PauseReason, Phase},
 };
 
-use super::ab_test;
+use super::{ab_test, pause};
 use crate::{
     observed::{Observed, ReplicaSetFacts, ServiceFacts, WorkloadFacts},
     replicas::{Limits, Pods},
     revision::{self, Claim, Roles},
+    skew,
 };
 
 /// How the update goes: simple and A/B updates are canaries in another dress.
@@ -82,6 +83,7 @@ impl<'a> Scene<'a> {
         let rollout = observed.rollout.as_ref();
         let status =
             rollout.status.as_ref().map_or_else(|| Cow::Owned(RolloutStatus::default()), Cow::Borrowed);
+        let status = rebased(status, now);
         let (template, selector) = resolved(observed)?;
         let way = Way::of(&rollout.spec.strategy)?;
         let uid = rollout.metadata.uid.as_deref().unwrap_or_default();
@@ -192,6 +194,24 @@ impl<'a> Scene<'a> {
     pub(crate) fn image(&self) -> Option<String> {
         image(&self.template)
     }
+}
+
+/// Waits count from now if a clock was set back since they began.
+fn rebased(status: Cow<'_, RolloutStatus>, now: Timestamp) -> Cow<'_, RolloutStatus> {
+    let pauses = status.pause_conditions.iter().map(|pause| pause.start_time.0);
+    let over = matches!(status.phase, Some(Phase::Completed | Phase::Failed));
+    let progress = status.last_progress_time.iter().filter(|_| !over).map(|time| time.0);
+    if !pauses.chain(progress).any(|time| skew::is_ahead(time, now)) {
+        return status;
+    }
+    let mut status = status.into_owned();
+    for pause in &mut status.pause_conditions {
+        if skew::is_ahead(pause.start_time.0, now) {
+            pause.start_time = pause::start(now);
+        }
+    }
+    skew::rebase(&mut status.last_progress_time, now);
+    Cow::Owned(status)
 }
 
 /// Image of a template's first container.

@@ -541,3 +541,22 @@ fn new_pods_keep_away_from_the_stable_version() {
     assert_eq!(world.phase(), Phase::Completed);
     assert_eq!(world.sets.len(), 2, "the rule is no new revision");
 }
+
+#[test]
+fn a_pause_is_no_longer_than_asked_for_when_the_clock_is_set_back() {
+    let mut world = World::healthy(
+        steps(
+            json!([{ "setWeight": 20 }, { "pause": { "duration": "30s" } }, { "setWeight": 60 }, { "pause": {} }]),
+        ),
+        5,
+    );
+    world.set_image("web:2");
+    world.settle();
+    assert_eq!((world.phase(), world.status().current_step_index), (Phase::Paused, Some(1)));
+    world.now = world.now.checked_sub(std::time::Duration::from_secs(3000)).unwrap();
+    world.settle();
+    world.wait(29);
+    assert_eq!(world.status().current_step_index, Some(1));
+    world.wait(2);
+    assert_eq!(world.status().current_step_index, Some(3));
+}

@@ -96,9 +96,11 @@ pub fn ended(world: &World, which: &[&str]) -> anyhow::Result<()> {
             let expected = if version(&set) == wanted { 4 } else { 0 };
             anyhow::ensure!(
                 set["spec"]["replicas"] == expected,
-                "{name} {}: {}",
+                "{name} {}: {}, {}, {}",
                 version(&set),
-                set["spec"]["replicas"]
+                set["spec"]["replicas"],
+                set["metadata"]["annotations"],
+                get(world, "windlass.dev/v1alpha1", "Rollout", name).unwrap_or_default()["status"]
             );
         }
         if matches!(*name, "routed" | "stuck") {

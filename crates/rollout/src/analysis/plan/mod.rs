@@ -31,7 +31,7 @@ use windlass_cluster::{
     events::Note,
 };
 
-use super::skew::rebase;
+use crate::skew::rebase;
 use prepare::Prepared;
 
 /// Wait after an error, whatever the interval is.

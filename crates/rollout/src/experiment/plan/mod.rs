@@ -18,7 +18,10 @@ use windlass_api::{
 };
 use windlass_cluster::drive::{Key, Plan, Wake};
 
-use crate::analysis::{check::time, skew::rebase, template::Library};
+use crate::{
+    analysis::{check::time, template::Library},
+    skew::rebase,
+};
 
 /// All that a decision about an experiment is made from.
 #[derive(Clone, Debug)]

@@ -14,8 +14,13 @@ const TOLERANCE: Duration = Duration::from_secs(10);
 /// was set back by.
 pub(crate) fn rebase(time: &mut Option<Time>, now: Timestamp) {
     if let Some(time) = time
-        && time.0.duration_since(now) > TOLERANCE.try_into().unwrap_or(jiff::SignedDuration::ZERO)
+        && is_ahead(time.0, now)
     {
         *time = Time(whole_seconds(now));
     }
+}
+
+/// Whether a time lies further in the future than clocks of replicas may differ by.
+pub(crate) fn is_ahead(time: Timestamp, now: Timestamp) -> bool {
+    time.duration_since(now) > TOLERANCE.try_into().unwrap_or(jiff::SignedDuration::ZERO)
 }
