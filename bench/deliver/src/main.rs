@@ -5,11 +5,12 @@
 //!  commit    800 Applications: one file changes; 1,500: how soon a hook is answered
 //!  drift     an edit by hand is put back
 //!  gate      a dry run of 1,000 objects
+//!  flux      100 Kustomizations with Flux, for comparison
 //!  clusters  100 kubeconfigs with 50 objects each, one of them dead
 //! ```
 //!
-//! `bench-deliver many gate` runs some of them. Where `FLUX_SOURCE_CONTROLLER` and `FLUX_KUSTOMIZE_CONTROLLER` name programs,
-//! `many` gives Flux the same work on a control plane of its own. Prints a table and writes JSON; never fails because of a figure.
+//! `bench-deliver many gate` runs some of them. Flux gets the same work on a control plane of its own where
+//! `FLUX_SOURCE_CONTROLLER` and `FLUX_KUSTOMIZE_CONTROLLER` name its programs. Prints a table and writes JSON; never fails because of a figure.
 
 mod clusters;
 mod commit;
@@ -22,7 +23,7 @@ mod stage;
 
 use windlass_testbed::measure::Report;
 
-const ALL: [&str; 5] = ["many", "commit", "drift", "gate", "clusters"];
+const ALL: [&str; 6] = ["many", "commit", "drift", "gate", "flux", "clusters"];
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
@@ -38,6 +39,7 @@ async fn main() -> anyhow::Result<()> {
             "commit" => commit::measure(&mut report).await,
             "drift" => drift::measure(&mut report).await,
             "gate" => gate::measure(&mut report).await,
+            "flux" => flux::measure(&mut report, 100).await,
             _ => clusters::measure(&mut report).await,
         };
         // What was measured so far is worth having.

@@ -5,19 +5,13 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_testbed::measure::Report;
 
-use crate::{
-    flux,
-    stage::{NAMESPACE, Stage, as_f64},
-};
+use crate::stage::{NAMESPACE, Stage, as_f64};
 
 pub(crate) async fn measure(report: &mut Report) -> anyhow::Result<()> {
     for (count, kustomize) in [(100, false), (100, true), (500, false), (1_000, false)] {
         one(report, count, kustomize).await?;
     }
-    match flux::Programs::named() {
-        Some(programs) => flux::measure(report, &programs, 100).await,
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 async fn one(report: &mut Report, count: usize, kustomize: bool) -> anyhow::Result<()> {
