@@ -4,7 +4,7 @@
 //! names and that is not there is an entry with `None`.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map::Entry},
     sync::Arc,
 };
 
@@ -85,10 +85,10 @@ impl TemplateFacts {
         let mut found = BTreeMap::new();
         let mut open: Vec<TemplateRef> = names.into_iter().collect();
         while let Some(next) = open.pop() {
-            if !found.contains_key(&next) {
-                let facts = known(&next);
+            if let Entry::Vacant(place) = found.entry(next) {
+                let facts = known(place.key());
                 open.extend(facts.iter().flat_map(|facts| facts.nested.clone()));
-                found.insert(next, facts);
+                place.insert(facts);
             }
         }
         found
