@@ -164,7 +164,7 @@ async fn scenario(world: World, which: &[&str], replicas: &[&str]) -> anyhow::Re
 
 #[test]
 fn rollouts_converge_under_every_fault() {
-    sim::seeds("rollouts_converge_under_every_fault", 100, |seed| {
+    sim::seeds("rollouts_converge_under_every_fault", 50, |seed| {
         let plan = Faults::chaos(seed, &["a", "b"], Duration::from_secs(60));
         sim::compare_with_fault_free(seed, &plan, &checks::compare(), |world| {
             scenario(world, &["routed", "plain", "blue", "stuck"], &["a", "b"])
