@@ -84,7 +84,7 @@ fn chaos(seed: u64) -> Faults {
 
 #[test]
 fn applications_converge_under_every_fault() {
-    sim::seeds("applications_converge_under_every_fault", 1000, |seed| sim::run(seed, &chaos(seed), storm));
+    sim::seeds("applications_converge_under_every_fault", 300, |seed| sim::run(seed, &chaos(seed), storm));
 }
 
 #[test]
