@@ -1,16 +1,13 @@
 //! The `Rollout` kind as the loop sees it.
 
-use std::{
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use kube::{Client, ResourceExt};
 use windlass_api::{Rollout, RolloutStatus, rollout::FINALIZER};
 use windlass_cluster::{
     clock::Clock,
-    drive::{Controller, Drive, Key, Options, Plan, Reference, Services, Wake, Waker},
+    drive::{Controller, Drive, Key, Options, Plan, Reference, Services, Wake},
 };
 
 use crate::{
@@ -33,10 +30,10 @@ pub struct RolloutController {
     eyes: Eyes,
     hands: Hands,
     metrics: RolloutMetrics,
-    /// Wakes Rollouts that share a Service; set when the loop is made.
-    waker: OnceLock<Waker>,
+    /// Wakes Rollouts that share a Service.
+    others: Bell,
     /// Wakes Services that a Rollout names no more.
-    bell: Bell,
+    left: Bell,
     /// Numbers that wait to be written.
     lag: Lag,
 }
@@ -63,29 +60,25 @@ impl RolloutController {
         let eyes = Eyes { client: client.clone(), index: index.clone(), rivals: Arc::default(), clock };
         let outbox = outbox.filter(Outbox::is_on);
         let hands = Hands { client, index, outbox, origin };
-        Self { eyes, hands, metrics, waker: OnceLock::new(), bell: Bell::default(), lag: Lag::default() }
+        Self { eyes, hands, metrics, others: Bell::default(), left: Bell::default(), lag: Lag::default() }
     }
 
     /// The controller that lets go of Services which Rollouts of this one leave behind.
     pub fn freed(&self) -> FreedController {
-        FreedController::new(self.eyes.client.clone(), self.eyes.rivals.clone(), self.bell.clone())
+        FreedController::new(self.hands.clone(), self.eyes.rivals.clone(), self.left.clone())
     }
 
     /// The loop that runs it, with every watch that it needs.
     pub fn drive(self, services: Services, options: Options) -> Drive<Self> {
         let (controller, client) = (Arc::new(self), services.client.clone());
         let drive = Drive::new(controller.clone(), services, options);
-        let _ = controller.waker.set(drive.waker());
+        controller.others.hang(drive.waker());
         controller.eyes.index.clone().feed(&client, drive)
     }
 
     fn wake(&self, moved: Moved) {
-        if let Some(waker) = self.waker.get() {
-            for key in moved.others {
-                waker.wake(key);
-            }
-        }
-        self.bell.ring(moved.left);
+        self.others.ring(moved.others);
+        self.left.ring(moved.left);
     }
 
     /// Our finalizer is on a Rollout that is being deleted, and nobody listens any more.
@@ -156,10 +149,10 @@ impl Controller for RolloutController {
                 status = rollout.status.clone().map(|status| RolloutStatus { announced, ..status });
             }
         }
-        if let Some(status) = &status {
-            self.metrics.observe(&Key::of(&**rollout), status, now);
-        }
         let (key, stored) = (Key::of(&**rollout), rollout.status.as_ref());
+        if let Some(status) = &status {
+            self.metrics.observe(&key, status, now);
+        }
         if let Some(left) = status.as_ref().and_then(|next| self.lag.wait(&key, stored, next, now)) {
             status = None;
             wake = match wake {

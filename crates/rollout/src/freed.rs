@@ -7,43 +7,40 @@ use std::sync::{Arc, OnceLock};
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{Patch, PatchParams},
-    core::PartialObjectMeta,
-};
+use kube::{ResourceExt as _, core::PartialObjectMeta};
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass_api::{
-    Rollout,
-    rollout::{MANAGED_BY, POD_TEMPLATE_HASH},
-};
+use windlass_api::rollout::{MANAGED_BY, POD_TEMPLATE_HASH};
 use windlass_cluster::{
     drive::{Controller, Drive, Key, Options, Plan, Services, Waker},
     events::Note,
 };
 
 use crate::{
-    act::{Error, MANAGER},
+    act::{Error, Hands, MANAGER},
+    observe,
     rivals::Rivals,
-    wanted,
 };
 
 /// Lets go of Services whose Rollout is gone.
 pub struct FreedController {
-    client: Client,
+    hands: Hands,
     rivals: Arc<Rivals>,
     bell: Bell,
 }
 
-/// Wakes Services; silent until the loop of [`FreedController`] is made.
+/// Wakes objects of a loop that is made later; silent until then.
 #[derive(Clone, Default)]
 pub(crate) struct Bell(Arc<OnceLock<Waker>>);
 
 impl Bell {
-    pub(crate) fn ring(&self, services: impl IntoIterator<Item = Key>) {
+    pub(crate) fn hang(&self, waker: Waker) {
+        let _ = self.0.set(waker);
+    }
+
+    pub(crate) fn ring(&self, keys: impl IntoIterator<Item = Key>) {
         if let Some(waker) = self.0.get() {
-            for key in services {
+            for key in keys {
                 waker.wake(key);
             }
         }
@@ -79,24 +76,16 @@ impl Free {
 }
 
 impl FreedController {
-    pub(crate) fn new(client: Client, rivals: Arc<Rivals>, bell: Bell) -> Self {
-        Self { client, rivals, bell }
+    pub(crate) fn new(hands: Hands, rivals: Arc<Rivals>, bell: Bell) -> Self {
+        Self { hands, rivals, bell }
     }
 
     /// The loop that runs it.
     pub fn drive(self, services: Services, options: Options) -> Drive<Self> {
         let bell = self.bell.clone();
         let drive = Drive::new(Arc::new(self), services, options);
-        let _ = bell.0.set(drive.waker());
+        bell.hang(drive.waker());
         drive
-    }
-
-    /// Whether a Rollout is there and names the Service. Asked of the API: a watch may be behind.
-    async fn names(&self, namespace: &str, rollout: &str, service: &str) -> Result<bool, Error> {
-        let api = Api::<Rollout>::namespaced(self.client.clone(), namespace);
-        let found = api.get_opt(rollout).await;
-        let found = found.map_err(|error| Error::api(format!("read Rollout {rollout}"), error))?;
-        Ok(found.is_some_and(|found| wanted::services(&found.spec.strategy).contains(service)))
     }
 }
 
@@ -124,7 +113,7 @@ impl Controller for FreedController {
         let left_by = match service.annotations().get(MANAGED_BY) {
             Some(rollout)
                 if !self.rivals.is_named(&namespace, &name)
-                    && !self.names(&namespace, rollout, &name).await? =>
+                    && observe::naming(&self.hands.client, &namespace, rollout, &name).await?.is_none() =>
             {
                 Some(rollout.clone())
             }
@@ -153,15 +142,6 @@ impl Controller for FreedController {
     }
 
     async fn act(&self, free: &Free) -> Result<(), Error> {
-        let api = Api::<Service>::namespaced(self.client.clone(), &free.namespace);
-        let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-        match api.patch(&free.name, &params, &Patch::Merge(free.patch())).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 409 => {
-                Err(Error::Stale(format!("Service {}", free.name)))
-            }
-            Err(error) => Err(Error::api(format!("change Service {}", free.name), error)),
-        }
+        self.hands.merge::<Service>(&free.namespace, &free.name, &free.patch()).await.map(drop)
     }
 }

@@ -106,11 +106,7 @@ impl Eyes {
         };
         let managed: Vec<(String, String)> = observed.services.iter().filter_map(managed).collect();
         for (service, manager) in managed {
-            let api = Api::<Rollout>::namespaced(self.client.clone(), namespace);
-            let found = api.get_opt(&manager).await;
-            let found = found.map_err(|error| Error::api(format!("read Rollout {manager}"), error))?;
-            let names = |other: &Rollout| wanted::services(&other.spec.strategy).contains(&service);
-            if let Some(other) = found.filter(names) {
+            if let Some(other) = naming(&self.client, namespace, &manager, &service).await? {
                 observed.rivals.push(rivals::between(rollout, &other, service));
             }
         }
@@ -176,6 +172,18 @@ impl Eyes {
         let found = found.map_err(|error| Error::api("list pods", error))?;
         Ok(found.items.iter().filter_map(|pod| pod_facts(pod, sets, now)).collect())
     }
+}
+
+/// A Rollout, if it is there and names a Service. Asked of the API: a watch may be behind.
+pub(crate) async fn naming(
+    client: &Client,
+    namespace: &str,
+    rollout: &str,
+    service: &str,
+) -> Result<Option<Rollout>, Error> {
+    let found = Api::<Rollout>::namespaced(client.clone(), namespace).get_opt(rollout).await;
+    let found = found.map_err(|error| Error::api(format!("read Rollout {rollout}"), error))?;
+    Ok(found.filter(|found| wanted::services(&found.spec.strategy).contains(service)))
 }
 
 /// What the index says.

@@ -14,7 +14,7 @@ use super::{Error, Hands, MANAGER, Whose};
 use crate::route::Operation;
 
 /// Bounds of what is written here: a namespaced kind that is known at compile time.
-pub(super) trait Kind:
+pub(crate) trait Kind:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
     + Clone
     + std::fmt::Debug
@@ -60,7 +60,7 @@ impl Hands {
     }
 
     /// A JSON merge patch. `None`: the object is gone.
-    pub(super) async fn merge<K: Kind>(
+    pub(crate) async fn merge<K: Kind>(
         &self,
         namespace: &str,
         name: &str,

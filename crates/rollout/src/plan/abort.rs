@@ -4,10 +4,10 @@ use windlass_api::rollout::SCALE_DOWN_DEADLINE;
 
 use super::{
     draft::Draft,
-    older::after,
+    older::{self, after},
     scene::{Scene, Way},
 };
-use crate::{observed::ReplicaSetFacts, skew};
+use crate::observed::ReplicaSetFacts;
 
 const DEFAULT_DELAY: i32 = 30;
 
@@ -46,8 +46,7 @@ pub(crate) fn leaving(scene: &Scene<'_>) -> Leaving {
 /// stable version can take all of the traffic.
 pub(crate) fn kept(scene: &Scene<'_>, draft: &mut Draft, new: &ReplicaSetFacts, delay: i32) -> i32 {
     let latest = after(scene.now, delay);
-    // One beyond what was ever asked for: a clock was set back.
-    match new.deadline().filter(|deadline| !skew::is_ahead(*deadline, latest)) {
+    match older::deadline(new, latest) {
         Some(deadline) if deadline <= scene.now => 0,
         Some(deadline) => {
             draft.wake_at(deadline);

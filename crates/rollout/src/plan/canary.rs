@@ -203,10 +203,10 @@ fn advance(walk: &Walk<'_>, draft: &mut Draft) {
         draft.next.current_step_index = index(steps, steps);
         return;
     }
-    if let Some(reason) = unclear.filter(|_| !scene.status.promote_full) {
-        pause::unclear(scene, draft, reason);
-    }
     if !scene.status.promote_full {
+        if let Some(reason) = unclear {
+            pause::unclear(scene, draft, reason);
+        }
         go(walk, draft, place);
     }
     published(walk, draft);

@@ -118,17 +118,20 @@ fn delayed(scene: &Scene<'_>, draft: &mut Draft, set: &ReplicaSetFacts, now: i32
         return 0;
     }
     let latest = after(scene.now, delay);
-    // One beyond what was ever asked for: a clock was set back.
-    let deadline =
-        set.deadline().filter(|deadline| !skew::is_ahead(*deadline, latest)).unwrap_or_else(|| {
-            draft.patch(set).annotations.insert(SCALE_DOWN_DEADLINE.into(), Some(latest.to_string()));
-            latest
-        });
+    let deadline = deadline(set, latest).unwrap_or_else(|| {
+        draft.patch(set).annotations.insert(SCALE_DOWN_DEADLINE.into(), Some(latest.to_string()));
+        latest
+    });
     if deadline <= scene.now {
         return 0;
     }
     draft.wake_at(deadline);
     now
+}
+
+/// The deadline of a `ReplicaSet`. One beyond the latest that is asked for does not count: a clock was set back.
+pub(crate) fn deadline(set: &ReplicaSetFacts, latest: Timestamp) -> Option<Timestamp> {
+    set.deadline().filter(|deadline| !skew::is_ahead(*deadline, latest))
 }
 
 /// So many seconds later, in whole seconds.
