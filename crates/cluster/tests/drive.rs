@@ -1,6 +1,9 @@
 //! The loop itself, with a small controller over the simulated API: what it does once for all controllers.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+#[path = "support/wiring.rs"]
+mod wiring;
+
 use std::{
     sync::{
         Arc, Mutex,
@@ -24,7 +27,7 @@ use windlass_cluster::{
     lease::Gate,
     watch::Seen,
 };
-use windlass_testbed::sim::api::Api;
+use windlass_testbed::sim::{self, Faults, World, api::Api};
 
 #[derive(Debug, thiserror::Error)]
 #[error("it fails")]
@@ -39,14 +42,20 @@ impl Failure for Fails {
 /// Behaves as the object's label `does` says.
 #[derive(Default)]
 struct Small {
-    looks: Mutex<Vec<String>>,
+    /// Name and generation of what was looked at.
+    looks: Mutex<Vec<(String, i64)>>,
     acts: AtomicU32,
     gone: Mutex<Vec<String>>,
 }
 
 impl Small {
     fn looks_at(&self, name: &str) -> usize {
-        self.looks.lock().unwrap().iter().filter(|seen| *seen == name).count()
+        self.generations(name).len()
+    }
+
+    fn generations(&self, name: &str) -> Vec<i64> {
+        let looks = self.looks.lock().unwrap();
+        looks.iter().filter(|(seen, _)| seen == name).map(|(_, generation)| *generation).collect()
     }
 }
 
@@ -87,7 +96,8 @@ impl Controller for Small {
     }
 
     async fn observe(&self, object: Arc<Cluster>) -> Result<Observed, Fails> {
-        self.looks.lock().unwrap().push(object.metadata.name.clone().unwrap());
+        let metadata = &object.metadata;
+        self.looks.lock().unwrap().push((metadata.name.clone().unwrap(), metadata.generation.unwrap()));
         match does(&object) {
             "panic" => panic!("planned"),
             "hang" => std::future::pending().await,
@@ -112,7 +122,9 @@ impl Controller for Small {
         let mut status = cluster.status.clone().unwrap_or_default();
         status.observed_generation = cluster.metadata.generation;
         let generation = cluster.metadata.generation;
-        condition::set(&mut status.conditions, READY, Truth::True, "Fine", "All is well.", generation, now);
+        let well =
+            if does(cluster) == "tick" { format!("All is well at {now}.") } else { "All is well.".into() };
+        condition::set(&mut status.conditions, READY, Truth::True, "Fine", &well, generation, now);
         let first = cluster.status.is_none();
         Plan {
             status: Some(status),
@@ -183,10 +195,7 @@ impl Bench {
     }
 
     fn create(&self, name: &str, does: &str) {
-        let spec = json!({ "kubeconfig": { "secretRef": { "name": name } } });
-        let metadata = json!({ "name": name, "labels": { "does": does } });
-        let object = json!({ "apiVersion": "windlass.dev/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec });
-        self.api.create("user", &object).unwrap();
+        self.api.create("user", &cluster(name, does)).unwrap();
     }
 
     fn get(&self, name: &str) -> Option<Value> {
@@ -208,6 +217,12 @@ impl Bench {
     fn delete(&self, name: &str) {
         self.api.delete("user", ("windlass.dev/v1alpha1", "Cluster", "", name)).unwrap();
     }
+}
+
+fn cluster(name: &str, does: &str) -> Value {
+    let spec = json!({ "kubeconfig": { "secretRef": { "name": name } } });
+    let metadata = json!({ "name": name, "labels": { "does": does } });
+    json!({ "apiVersion": "windlass.dev/v1alpha1", "kind": "Cluster", "metadata": metadata, "spec": spec })
 }
 
 async fn pass(seconds: u64) {
@@ -302,4 +317,99 @@ async fn rounds_under_way_end_at_a_shutdown_and_none_begins() {
     (&mut bench.running).await.unwrap();
     assert_eq!(bench.reason("slow").as_deref(), Some("Fine"), "it had begun");
     assert_eq!(bench.small.looks_at("late"), 0);
+}
+
+const HOME: &str = "windlass-system";
+const LOOK: Duration = Duration::from_secs(60);
+
+/// A replica with leader election in a world of its own, which is not started again after a crash.
+fn start(world: &World, name: &str) -> Arc<Small> {
+    let small = Arc::new(Small::default());
+    let controller = small.clone();
+    world.start_once(name, move |instance| {
+        let controller = controller.clone();
+        async move {
+            Box::pin(wiring::live(&instance, "windlass.dev/small", HOME, |services, stop| {
+                let drive = Drive::new(controller, services, Options { resync: LOOK, ..Options::default() });
+                (vec![drive.warm()], drive.run(stop))
+            }))
+            .await;
+        }
+    });
+    small
+}
+
+/// A world with one object, at which a replica `a` has looked.
+async fn looked_at(world: &World, does: &str) -> anyhow::Result<Arc<Small>> {
+    let api = world.api();
+    api.install_crd(&Cluster::crd())?;
+    api.create("user", &json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": HOME } }))?;
+    api.create("user", &cluster("c", does))?;
+    let small = start(world, "a");
+    world.eventually("a first look", LOOK, || small.looks_at("c") > 0).await?;
+    world.sleep(Duration::from_secs(10)).await;
+    Ok(small)
+}
+
+/// The user changes the object: generation 2.
+fn edit(world: &World) -> anyhow::Result<()> {
+    let path = ("windlass.dev/v1alpha1", "Cluster", "", "c");
+    world.api().mutate("user", path, |object| object["spec"]["probe"] = json!({ "interval": "60s" }))?;
+    Ok(())
+}
+
+fn passes<F: Future<Output = anyhow::Result<()>>>(scenario: impl FnOnce(World) -> F) {
+    assert_eq!(sim::run(1, &Faults::none(), scenario).result, Ok(()));
+}
+
+#[test]
+fn a_new_leader_reads_what_a_silent_watch_did_not_bring() {
+    passes(|world| async move {
+        looked_at(&world, "").await?;
+        let next = start(&world, "b");
+        world.sleep(Duration::from_secs(10)).await;
+        world.freeze("b", Some("clusters"));
+        edit(&world)?;
+        world.sleep(Duration::from_secs(2)).await;
+        world.crash("a");
+        world.eventually("the next leader's look", LOOK, || next.looks_at("c") > 0).await?;
+        world.sleep(LOOK * 2).await;
+        let generations = next.generations("c");
+        anyhow::ensure!(generations.iter().all(|seen| *seen == 2), "looked at generations {generations:?}");
+        Ok(())
+    });
+}
+
+#[test]
+fn after_a_conflict_the_object_is_read_although_the_watch_is_silent() {
+    passes(|world| async move {
+        let small = looked_at(&world, "tick").await?;
+        world.freeze("a", Some("clusters"));
+        edit(&world)?;
+        // The next look is the one that the options ask for; its write of the status meets the conflict.
+        world
+            .eventually("a look at what the user wrote", LOOK * 2, || small.generations("c").contains(&2))
+            .await?;
+        world.sleep(Duration::from_secs(2)).await;
+        let status = world.api().get("windlass.dev/v1alpha1", "Cluster", "", "c").unwrap();
+        anyhow::ensure!(status["status"]["observedGeneration"] == 2, "{status}");
+        Ok(())
+    });
+}
+
+#[test]
+fn an_object_that_is_gone_is_left_alone_although_the_watch_is_silent() {
+    passes(|world| async move {
+        looked_at(&world, "").await?;
+        let next = start(&world, "b");
+        world.sleep(Duration::from_secs(10)).await;
+        world.freeze("b", Some("clusters"));
+        world.api().delete("user", ("windlass.dev/v1alpha1", "Cluster", "", "c"))?;
+        world.sleep(Duration::from_secs(2)).await;
+        world.api().create("user", &cluster("c", ""))?;
+        world.crash("a");
+        world.sleep(LOOK * 2).await;
+        anyhow::ensure!(next.looks_at("c") == 0, "it looked at an object that is not there any more");
+        Ok(())
+    });
 }

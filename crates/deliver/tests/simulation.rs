@@ -4,7 +4,7 @@
 //! Replay a seed: `WINDLASS_SEED=17 cargo test --workspace --test simulation <name> -- --nocapture`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-#[path = "support/wiring.rs"]
+#[path = "../../cluster/tests/support/wiring.rs"]
 mod wiring;
 
 use std::{sync::Arc, time::Duration};
@@ -26,8 +26,8 @@ use windlass_testbed::sim::{
     invariants::{self, Confines, Ready, Secrets, Stable},
 };
 
-use wiring::HOME;
-
+/// The namespace of the leases and Secrets.
+const HOME: &str = "windlass-system";
 const RESYNC: Duration = Duration::from_secs(120);
 /// Longer than the longest back-off with its spread (144 s): an object that failed to the last looks again before then.
 const QUIET: Duration = Duration::from_secs(150);
@@ -78,7 +78,7 @@ impl Prober for Paper {
 
 /// One replica.
 async fn replica(instance: Instance) {
-    Box::pin(wiring::live(&instance, "windlass.dev/cluster", |services| {
+    Box::pin(wiring::live(&instance, "windlass.dev/cluster", HOME, |services, stop| {
         let client = services.client.clone();
         let settings = Settings {
             namespace: HOME.into(),
@@ -90,7 +90,7 @@ async fn replica(instance: Instance) {
         let drive =
             Drive::new(Arc::new(controller), services, Options { resync: RESYNC, ..Options::default() })
                 .related(watch::references(secrets, &Selection::default(), "secrets"));
-        (drive, std::future::ready(()))
+        (vec![drive.warm()], drive.run(stop))
     }))
     .await;
 }

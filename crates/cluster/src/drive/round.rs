@@ -21,8 +21,10 @@ pub(crate) struct Ended<K> {
     pub(crate) key: Key,
     pub(crate) outcome: Outcome,
     pub(crate) round: Round,
-    /// The object after our own writes, so that the next round does not wait for the watch to bring it.
-    pub(crate) written: Option<K>,
+    /// The object as we read or wrote it, so that the next round does not wait for the watch to bring it.
+    pub(crate) latest: Option<K>,
+    /// The object has moved on or could not be read: the next round has to read it, unless the watch is faster.
+    pub(crate) stale: bool,
 }
 
 /// All that a round needs, shared by all rounds of a controller.
@@ -59,22 +61,38 @@ struct Done<K> {
 const RETRY: Outcome = Outcome::Retry { longest: None, at_least: None };
 
 impl<C: Controller> Rounds<C> {
-    /// Runs a round to its end, whatever happens in it.
-    pub(crate) async fn run(&self, key: Key, object: Arc<C::Object>) -> Ended<C::Object> {
-        let shard = key.shard(self.services.gate.shards());
-        let round = self.reconcile(shard, object.clone());
-        let Ok(result) = tokio::time::timeout(self.deadline, round).await else {
-            self.services.metrics.error(self.controller.name(), "deadline");
-            warn!(deadline = ?self.deadline, "the round took too long and was given up");
-            return Ended { key, outcome: RETRY, round: Round::Failed, written: None };
+    /// Runs a round to its end, whatever happens in it. With `stale` the object is read first: the copy may be older
+    /// than what a replica before us did.
+    pub(crate) async fn run(&self, key: Key, object: Arc<C::Object>, stale: bool) -> Ended<C::Object> {
+        let round = async {
+            if !stale {
+                return self.round(key.clone(), object).await;
+            }
+            match write::read(&self.services.client, &*object).await {
+                Ok(latest) => {
+                    let ended = self.round(key.clone(), Arc::new(latest.clone())).await;
+                    Ended { latest: ended.latest.or(Some(latest)), ..ended }
+                }
+                Err(error) => Ended { stale: true, ..self.request_failed(key.clone(), &error) },
+            }
         };
-        match result {
+        if let Ok(ended) = tokio::time::timeout(self.deadline, round).await {
+            return ended;
+        }
+        self.services.metrics.error(self.controller.name(), "deadline");
+        warn!(deadline = ?self.deadline, "the round took too long and was given up");
+        Ended { key, outcome: RETRY, round: Round::Failed, latest: None, stale }
+    }
+
+    async fn round(&self, key: Key, object: Arc<C::Object>) -> Ended<C::Object> {
+        let shard = key.shard(self.services.gate.shards());
+        match self.reconcile(shard, object.clone()).await {
             Ok(done) => ended(key, done),
             Err(Trouble::Fenced(fenced)) => {
                 debug!(%fenced, "left to the replica that holds the shard");
-                Ended { key, outcome: Outcome::Rest, round: Round::Fenced, written: None }
+                Ended { key, outcome: Outcome::Rest, round: Round::Fenced, latest: None, stale: false }
             }
-            Err(Trouble::Write(error)) => self.write_failed(key, &error),
+            Err(Trouble::Write(error)) => self.request_failed(key, &error),
             Err(Trouble::Controller(error)) => self.failed(key, shard, &object, &error).await,
         }
     }
@@ -162,37 +180,39 @@ impl<C: Controller> Rounds<C> {
         }
     }
 
-    fn write_failed(&self, key: Key, error: &WriteError) -> Ended<C::Object> {
+    fn request_failed(&self, key: Key, error: &WriteError) -> Ended<C::Object> {
         let outcome = match error {
-            // The watch brings the news and with it the next round; the retry is for a watch that is late.
+            // The watch brings the news and with it the next round; the retry, which reads the object, is for a watch
+            // that is late.
             WriteError::Conflict => {
                 debug!("the object moved on, looking anew");
                 RETRY
             }
             WriteError::Gone => Outcome::Rest,
             _ => {
-                warn!(error = error as &dyn std::error::Error, "a write failed");
+                warn!(error = error as &dyn std::error::Error, "a request failed");
                 RETRY
             }
         };
         self.services.metrics.error(self.controller.name(), error.category());
-        Ended { key, outcome, round: Round::Failed, written: None }
+        let stale = matches!(error, WriteError::Conflict | WriteError::Gone);
+        Ended { key, outcome, round: Round::Failed, latest: None, stale }
     }
 
     async fn failed(&self, key: Key, shard: u32, object: &C::Object, error: &C::Error) -> Ended<C::Object> {
         self.services.metrics.error(self.controller.name(), error.category());
         warn!(error = error as &dyn std::error::Error, category = error.category(), "the round failed");
-        let mut written = None;
+        let mut latest = None;
         if let Some(status) = self.controller.stalled(object, error, self.services.clock.now()) {
             match self.report(shard, object, &status).await {
-                Ok(after) => written = after,
+                Ok(after) => latest = after,
                 Err(Trouble::Fenced(fenced)) => debug!(%fenced, "the failure is not reported"),
                 Err(Trouble::Write(error)) => debug!(%error, "the failure is not reported"),
                 Err(Trouble::Controller(error)) => debug!(%error, "the failure is not reported"),
             }
         }
         let outcome = Outcome::Retry { longest: None, at_least: error.retry_after() };
-        Ended { key, outcome, round: Round::Failed, written }
+        Ended { key, outcome, round: Round::Failed, latest, stale: false }
     }
 }
 
@@ -205,7 +225,7 @@ fn ended<K>(key: Key, done: Done<K>) -> Ended<K> {
         }
     };
     let round = round.unwrap_or(if done.acted { Round::Changed } else { Round::Unchanged });
-    Ended { key, outcome, round, written: done.written }
+    Ended { key, outcome, round, latest: done.written, stale: false }
 }
 
 fn has<K: Resource>(object: &K, finalizer: &str) -> bool {

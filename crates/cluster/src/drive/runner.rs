@@ -1,6 +1,6 @@
 //! Brings watch, store, queue, gate and rounds together.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{
     FutureExt, Stream, StreamExt,
@@ -30,6 +30,9 @@ use crate::{
     lease::{Gate, Held},
     watch::{self as watching, Event, Seen, Selection},
 };
+
+/// A list that is not older has seen what the replica before us did.
+const JUST_NOW: Duration = Duration::from_secs(5);
 
 /// How a controller is run.
 #[derive(Clone, Debug)]
@@ -152,7 +155,8 @@ impl<C: Controller> Drive<C> {
             tasks: JoinSet::new(),
             held: Held::default(),
             cold_related: related_count,
-            listed: false,
+            listed: None,
+            stale: BTreeSet::new(),
             next_round: 0,
             warm,
             rounds,
@@ -172,7 +176,10 @@ struct Running<C: Controller> {
     /// Shards held when last looked.
     held: Held,
     cold_related: usize,
-    listed: bool,
+    /// When the last list of the kind ended.
+    listed: Option<Instant>,
+    /// Objects to read before their next round, unless the watch brings them first: it may be silent and our copy old.
+    stale: BTreeSet<Key>,
     next_round: u64,
     warm: watch::Sender<bool>,
 }
@@ -229,6 +236,7 @@ impl<C: Controller> Running<C> {
                 self.queue.done(&key, Outcome::Rest, now, known);
                 continue;
             };
+            let stale = self.stale.remove(&key);
             self.next_round += 1;
             let id = self.next_round;
             let span = info_span!("reconcile", controller = self.name(), object = %key, id);
@@ -236,12 +244,12 @@ impl<C: Controller> Running<C> {
             self.tasks.spawn(
                 async move {
                     let begin = Instant::now();
-                    let round = AssertUnwindSafe(rounds.run(key.clone(), object)).catch_unwind().await;
+                    let round = AssertUnwindSafe(rounds.run(key.clone(), object, stale)).catch_unwind().await;
                     let ended = round.unwrap_or_else(|_| {
                         rounds.services.metrics.error(rounds.controller.name(), "panic");
                         error!("the round panicked; the object is tried again later");
                         let outcome = Outcome::Retry { longest: None, at_least: None };
-                        Ended { key, outcome, round: Round::Failed, written: None }
+                        Ended { key, outcome, round: Round::Failed, latest: None, stale }
                     });
                     (ended, begin.elapsed())
                 }
@@ -254,7 +262,7 @@ impl<C: Controller> Running<C> {
     fn finish(&mut self, done: Result<(Ended<C::Object>, Duration), tokio::task::JoinError>) {
         let Ok((ended, took)) = done else { return };
         self.rounds.services.metrics.round(self.name(), ended.round, took);
-        if let Some(object) = ended.written {
+        if let Some(object) = ended.latest {
             // What the API gave back after the last finalizer went is no object any more.
             if self.store.holds(&ended.key, &object) {
                 let controller = self.rounds.controller.clone();
@@ -262,6 +270,9 @@ impl<C: Controller> Running<C> {
             }
         }
         let known = self.store.has(&ended.key);
+        if ended.stale && known {
+            self.stale.insert(ended.key.clone());
+        }
         let outcome = match ended.outcome {
             Outcome::Rest if ended.round != Round::Fenced => Outcome::After(self.options.resync),
             other => other,
@@ -276,6 +287,7 @@ impl<C: Controller> Running<C> {
                 let key = Key::of(&object);
                 let controller = self.rounds.controller.clone();
                 if self.store.put(object, |object| controller.reads(object)) == Change::Changed {
+                    self.stale.remove(&key);
                     self.wake(&key);
                 }
             }
@@ -283,7 +295,7 @@ impl<C: Controller> Running<C> {
                 for key in self.store.end_list() {
                     self.forget(&key);
                 }
-                self.listed = true;
+                self.listed = Some(Instant::now());
                 self.warmed();
             }
             Event::Gone(object) => {
@@ -330,10 +342,12 @@ impl<C: Controller> Running<C> {
 
     fn forget(&mut self, key: &Key) {
         self.queue.forget(key);
+        self.stale.remove(key);
         self.rounds.controller.gone(key);
     }
 
-    /// Everything in a shard that was gained is looked at now: the replica before may have stopped in the middle.
+    /// Everything in a shard that was gained is looked at now: the replica before may have stopped in the middle. What
+    /// it did last may not have come to us: unless all was listed just now, each object is read once.
     fn gained(&mut self, held: &Held) {
         let shards = self.rounds.services.gate.shards();
         let gained: Vec<u32> = held
@@ -346,15 +360,19 @@ impl<C: Controller> Running<C> {
             return;
         }
         let now = Instant::now();
+        let listed_just_now = self.listed.is_some_and(|at| now.duration_since(at) < JUST_NOW);
         for key in self.store.keys() {
             if gained.contains(&key.shard(shards)) {
+                if !listed_just_now {
+                    self.stale.insert(key.clone());
+                }
                 self.queue.wake(key, now);
             }
         }
     }
 
     fn warmed(&self) {
-        if self.listed && self.cold_related == 0 {
+        if self.listed.is_some() && self.cold_related == 0 {
             self.warm.send_if_modified(|warm| !std::mem::replace(warm, true));
         }
     }

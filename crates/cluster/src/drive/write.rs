@@ -1,17 +1,18 @@
-//! The loop's own writes: finalizer and status, each bound to the version that the decision was made on.
+//! The loop's own requests: the writes of finalizer and status, each bound to the version that the decision was made
+//! on, and the read of an object whose copy may be old.
 //!
 //! A version that has moved on answers 409, and the object is looked at anew: neither a stale view nor a second
 //! leader can overwrite what it has not seen.
 
 use kube::{
     Client, Resource,
-    api::{Patch, PatchParams},
+    api::{GetParams, Patch, PatchParams},
     core::Request,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value, json};
 
-/// Why a write of the loop failed.
+/// Why a request of the loop failed.
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// The status cannot be written as JSON.
@@ -27,9 +28,9 @@ pub enum WriteError {
     #[error("the object is gone")]
     Gone,
     /// The API server refused or did not answer.
-    #[error("the API server did not take the {what}")]
+    #[error("the API server did not {what}")]
     Api {
-        /// Status or finalizer.
+        /// What it was asked to do.
         what: &'static str,
         /// The cause.
         source: Box<kube::Error>,
@@ -94,7 +95,7 @@ where
     let request = request(object)
         .patch_subresource("status", name(object), &params(manager), &Patch::Merge(&body))
         .map_err(WriteError::Request)?;
-    send(client, request, "status").await.map(Some)
+    send(client, request, "take the status").await.map(Some)
 }
 
 /// Writes the list of finalizers.
@@ -113,7 +114,17 @@ where
     let request = request(object)
         .patch(name(object), &params(manager), &Patch::Merge(&body))
         .map_err(WriteError::Request)?;
-    send(client, request, "finalizer").await
+    send(client, request, "take the finalizer").await
+}
+
+/// The object as it is now; [`WriteError::Gone`] if another one of its name has taken its place.
+pub(crate) async fn read<K>(client: &Client, object: &K) -> Result<K, WriteError>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned,
+{
+    let request = request(object).get(name(object), &GetParams::default()).map_err(WriteError::Request)?;
+    let now: K = send(client, request, "give the object").await?;
+    if now.meta().uid == object.meta().uid { Ok(now) } else { Err(WriteError::Gone) }
 }
 
 /// UID and version: the write is meant for exactly this state of exactly this object.

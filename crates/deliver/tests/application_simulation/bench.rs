@@ -15,9 +15,10 @@ use crate::{
     ledger::{Kind, Ledger},
     paper::{Disk, Forge, MAIN},
     replica::replica,
-    wiring::HOME,
 };
 
+/// The namespace of the leases.
+pub const HOME: &str = "windlass-system";
 pub const TEAM: &str = "team";
 pub const SHOP: &str = "shop";
 pub const OWNER: &str = "team/shop";

@@ -19,7 +19,7 @@ mod paper;
 mod pins;
 mod replica;
 mod waves;
-#[path = "../support/wiring.rs"]
+#[path = "../../../cluster/tests/support/wiring.rs"]
 mod wiring;
 
 use std::time::Duration;
@@ -84,7 +84,7 @@ fn chaos(seed: u64) -> Faults {
 
 #[test]
 fn applications_converge_under_every_fault() {
-    sim::seeds("applications_converge_under_every_fault", 300, |seed| sim::run(seed, &chaos(seed), storm));
+    sim::seeds("applications_converge_under_every_fault", 1000, |seed| sim::run(seed, &chaos(seed), storm));
 }
 
 #[test]

@@ -18,6 +18,7 @@ use windlass_testbed::sim::{Clusters, Instance};
 
 use crate::{
     RESYNC,
+    bench::HOME,
     paper::{Disk, Forge, Paper},
     wiring,
 };
@@ -40,8 +41,7 @@ impl Connector for Ways {
 
 /// One life of a replica.
 pub async fn replica(forge: Forge, disk: Disk, instance: Instance) {
-    let stop = instance.shutdown.clone();
-    Box::pin(wiring::live(&instance, "windlass.dev/application", |services| {
+    Box::pin(wiring::live(&instance, "windlass.dev/application", HOME, |services, stop| {
         let hub = services.client.clone();
         let waker: Arc<OnceLock<Waker>> = Arc::default();
         let paper = paper(&forge, &disk, &services.clock, &waker);
@@ -62,10 +62,9 @@ pub async fn replica(forge: Forge, disk: Disk, instance: Instance) {
             "applications",
         ));
         let _first = waker.set(drive.waker());
-        let beside = async move {
-            tokio::join!(paper.run(stop.clone()), fleet.run(stop));
-        };
-        (drive, beside)
+        (vec![drive.warm()], async move {
+            tokio::join!(drive.run(stop.clone()), paper.run(stop.clone()), fleet.run(stop));
+        })
     }))
     .await;
 }

@@ -13,5 +13,5 @@ mod runs;
 mod simulation;
 mod statistics;
 mod template;
-#[path = "../support/wiring.rs"]
+#[path = "../../../cluster/tests/support/wiring.rs"]
 mod wiring;

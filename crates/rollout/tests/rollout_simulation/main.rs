@@ -4,7 +4,7 @@
 
 mod checks;
 mod replica;
-#[path = "../support/wiring.rs"]
+#[path = "../../../cluster/tests/support/wiring.rs"]
 mod wiring;
 
 use std::{sync::LazyLock, time::Duration};
