@@ -13,7 +13,9 @@ CLUSTERS ?= 1
 NODES ?= 2
 CONTEXT ?=
 
-TESTBED := cargo run --quiet -p windlass-testbed --bin testbed --
+# Of the whole workspace, so that its dependencies are built as for everything else and not twice.
+BUILD := cargo build --quiet --workspace
+TESTBED := $(BUILD) --bin testbed && $(CARGO_TARGET_DIR)/debug/testbed
 
 .PHONY: help
 help: ## What can be made
@@ -25,7 +27,7 @@ preflight:
 
 .PHONY: demo
 demo: preflight ## Two control planes and a repository: a commit arrives, a drift is healed, a bad change is held back, a bad version is stopped by its metrics (CONTEXT=<context> uses your cluster)
-	@cargo build --quiet -p windlass -p windlass-testbed
+	@$(BUILD) --bin windlass
 	@$(TESTBED) demo $(if $(CONTEXT),--context $(CONTEXT))
 
 .PHONY: test

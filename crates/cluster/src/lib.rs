@@ -23,4 +23,5 @@ pub mod drive;
 pub mod events;
 pub mod lease;
 pub mod requests;
+pub mod templates;
 pub mod watch;

@@ -166,6 +166,16 @@ where
     })
 }
 
+/// For a kind that may not be installed, or that nothing waits for: a first list that fails counts as one of nothing.
+pub fn optional(
+    seen: impl Stream<Item = Seen> + Send + 'static,
+) -> impl Stream<Item = Seen> + Send + 'static {
+    seen.flat_map(|seen| {
+        let whole = matches!(seen, Seen::Broken { .. }).then_some(Seen::Whole);
+        stream::iter([Some(seen), whole].into_iter().flatten())
+    })
+}
+
 /// What [`references`] tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {

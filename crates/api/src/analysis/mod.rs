@@ -3,11 +3,12 @@
 //! A template says what is measured and what counts as good; it is never measured itself. Every attempt makes one
 //! [`AnalysisRun`] from templates and arguments. Field names are those of Argo Rollouts. What is measured is in
 //! [`metric`] and [`provider`], the two providers that Argo Rollouts does not have in [`judge`], a run and what it
-//! found in [`run`].
+//! found in [`run`]. How templates become a run is in [`merge`].
 
 #![allow(clippy::duplicated_attributes, reason = "every printer column has a type and a path")]
 
 pub mod judge;
+pub mod merge;
 pub mod metric;
 pub mod provider;
 pub mod run;

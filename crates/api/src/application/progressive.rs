@@ -4,7 +4,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::KubeSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::duration::Duration;
+use crate::{analysis::TemplateRef, duration::Duration};
 
 /// Waves of clusters, and what happens when one fails.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
@@ -57,18 +57,6 @@ pub struct WaveAnalysis {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64))]
     pub args: Vec<AnalysisArg>,
-}
-
-/// An `AnalysisTemplate`, or a `ClusterAnalysisTemplate`.
-#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
-#[serde(rename_all = "camelCase")]
-pub struct TemplateRef {
-    /// Its name.
-    #[schemars(length(min = 1, max = 253))]
-    pub template_name: String,
-    /// It is a `ClusterAnalysisTemplate`.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cluster_scope: bool,
 }
 
 /// An argument of a template.

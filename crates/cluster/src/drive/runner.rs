@@ -130,7 +130,13 @@ impl<C: Controller> Drive<C> {
     /// Also watches objects of another kind: a change of one wakes those who read it.
     #[must_use]
     pub fn related(mut self, seen: impl Stream<Item = Seen> + Send + 'static) -> Self {
-        self.related.push(seen.boxed());
+        // A watch that lists again is not another one that is whole.
+        let mut whole = false;
+        let once = seen.filter(move |seen| {
+            let again = *seen == Seen::Whole && std::mem::replace(&mut whole, true);
+            std::future::ready(!again)
+        });
+        self.related.push(once.boxed());
         self.related_count += 1;
         self
     }

@@ -9,14 +9,10 @@ use std::{
 
 use futures::future::join_all;
 use jiff::Timestamp;
-use kube::{
-    Api, Client,
-    api::{DynamicObject, PostParams},
-    core::{ApiResource, GroupVersionKind},
-};
+use kube::Client;
 use windlass_api::{
-    Application, ApplicationStatus, GROUP, VERSION,
-    application::{FINALIZER, progressive::Progressive},
+    Application, ApplicationStatus, GROUP,
+    application::FINALIZER,
     condition::{self, READY, Truth},
 };
 use windlass_cluster::{
@@ -26,15 +22,15 @@ use windlass_cluster::{
 use windlass_manifest::health::Status;
 
 use super::{
+    analyses,
     ledger::Ledger,
     metrics::ApplicationMetrics,
     observed::{Action, Batch, Observed, PartKind, Target},
-    plan, waves,
+    plan,
 };
 use crate::{
     fleet::{self, Connector, Done, Fleet, Link, Memory, Preparations, Work},
     origin::Origin,
-    tracking::MANAGER,
     trouble::Trouble,
 };
 
@@ -173,53 +169,6 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         }
         Ok(missing)
     }
-
-    fn runs(&self, namespace: &str) -> Api<DynamicObject> {
-        let kind = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, "AnalysisRun"));
-        Api::namespaced_with(self.hub.clone(), namespace, &kind)
-    }
-
-    /// How the analyses between waves stand.
-    pub(super) async fn analyses(
-        &self,
-        app: &Key,
-        progressive: &Progressive,
-        revision: &waves::Revision,
-    ) -> Result<Vec<waves::AnalysisState>, Error> {
-        let mut all = Vec::new();
-        let api = self.runs(app.namespace.as_deref().unwrap_or_default());
-        for (wave, _) in progressive.waves.iter().enumerate().filter(|(_, wave)| wave.analysis.is_some()) {
-            let name = waves::analysis_name(&app.name, wave, &revision.digest);
-            let run = match api.get_opt(&name).await {
-                Ok(Some(run)) => run,
-                Ok(None) => continue,
-                Err(kube::Error::Api(status)) if status.code == 404 => continue,
-                Err(source) => return Err(Error::Analysis { name, source: Box::new(source) }),
-            };
-            let phase = match run.data["status"]["phase"].as_str() {
-                Some("Successful") => waves::AnalysisPhase::Successful,
-                Some("Failed" | "Error") => waves::AnalysisPhase::Failed,
-                Some("Inconclusive") => waves::AnalysisPhase::Inconclusive,
-                _ => waves::AnalysisPhase::Running,
-            };
-            let message = run.data["status"]["message"].as_str().map(str::to_owned);
-            all.push(waves::AnalysisState { wave, name, phase, message });
-        }
-        Ok(all)
-    }
-
-    async fn analyse(&self, namespace: &str, run: &serde_json::Value) -> Result<(), Error> {
-        let name = run["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-        let failed = |source| Error::Analysis { name: name.clone(), source: Box::new(source) };
-        let object: DynamicObject =
-            serde_json::from_value(run.clone()).map_err(|error| failed(kube::Error::SerdeError(error)))?;
-        let params = PostParams { field_manager: Some(MANAGER.into()), ..PostParams::default() };
-        match self.runs(namespace).create(&params, &object).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            Err(error) => Err(failed(error)),
-        }
-    }
 }
 
 /// Nothing of a batch could be done.
@@ -262,7 +211,8 @@ impl<O: Origin, C: Connector> Controller for ApplicationController<O, C> {
             namespace: Some(other.namespace.clone().unwrap_or_else(|| namespace.to_owned())),
             name: other.name.clone(),
         });
-        secrets.chain(others).collect()
+        let templates = object.spec.progressive.iter().flat_map(|waves| analyses::reads(namespace, waves));
+        secrets.chain(others).chain(templates).collect()
     }
 
     async fn observe(&self, object: Arc<Application>) -> Result<Observed, Error> {
@@ -289,7 +239,7 @@ impl<O: Origin, C: Connector> Controller for ApplicationController<O, C> {
                 join_all(batches.iter().map(|batch| self.work(app, batch))).await;
                 Ok(())
             }
-            Action::Analyse { namespace, run } => self.analyse(namespace, run).await,
+            Action::Analyse(run) => self.analyse(run).await,
             Action::Revert(order) => {
                 let result = self.origin.revert(order).await;
                 self.ledger.reverted(&order.app, &order.bad, result, self.clock.now());

@@ -6,6 +6,7 @@
 //!  people ─────┘                                            └─► batches of work, clusters side by side
 //! ```
 
+mod analyses;
 pub mod budget;
 pub mod contest;
 mod controller;
@@ -24,5 +25,6 @@ pub mod selector;
 pub mod waves;
 pub mod windows;
 
+pub use analyses::watched;
 pub use controller::{ApplicationController, Error, Settings};
 pub use metrics::ApplicationMetrics;

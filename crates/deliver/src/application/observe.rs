@@ -111,7 +111,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
         }
         let version = meant.iter().find_map(|one| one.member.version.clone());
         let rendering = self.desired(app, &mut observed, version.as_deref()).await;
-        self.roll_out(&mut observed, &meant).await?;
+        self.roll_out(app, &mut observed, &meant).await?;
         let round =
             Round { rendering: rendering.as_ref(), known: &known, book: &book, version: version.as_deref() };
         let targets = join_all(meant.iter().map(|one| self.target(&observed, one, round))).await;
@@ -153,6 +153,7 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             targets: Vec::new(),
             lost: Vec::new(),
             rollout: None,
+            analysis: None,
             reverts: book.reverts.clone(),
             failed: Vec::new(),
             unsure: false,
@@ -245,7 +246,12 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
     }
 
     /// Which cluster gets what, wave by wave.
-    async fn roll_out(&self, observed: &mut Observed, meant: &[Meant<'_>]) -> Result<(), Error> {
+    async fn roll_out(
+        &self,
+        app: &Application,
+        observed: &mut Observed,
+        meant: &[Meant<'_>],
+    ) -> Result<(), Error> {
         let Some(progressive) = &observed.spec.progressive else { return Ok(()) };
         let Some(desired) =
             observed.desired.as_ref().filter(|desired| desired.pin.is_none() && !desired.empty)
@@ -264,10 +270,23 @@ impl<O: Origin, C: Connector> ApplicationController<O, C> {
             .map(|one| cluster_state(observed, one, now))
             .collect();
         let analyses = self.analyses(&observed.key, progressive, &revision).await?;
-        match waves::assign(progressive, &revision, &clusters, &analyses, now) {
-            Ok(assignment) => observed.rollout = Some(assignment),
-            Err(trouble) => observed.invalid.push(trouble),
+        let mut assignment = match waves::assign(progressive, &revision, &clusters, &analyses, now) {
+            Ok(assignment) => assignment,
+            Err(trouble) => {
+                observed.invalid.push(trouble);
+                return Ok(());
+            }
+        };
+        let wanted =
+            assignment.analyse.and_then(|at| Some((at, progressive.waves.get(at)?.analysis.as_ref()?)));
+        if let Some((at, analysis)) = wanted {
+            let name = waves::analysis_name(&observed.key.name, at, &revision.digest);
+            match self.analysis(app, name, analysis).await? {
+                Ok(run) => observed.analysis = Some(Box::new(run)),
+                Err(error) => assignment.cannot_analyse(at, &error.to_string(), now),
+            }
         }
+        observed.rollout = Some(assignment);
         Ok(())
     }
 

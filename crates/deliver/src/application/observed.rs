@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use windlass_api::{ApplicationSpec, ApplicationStatus};
+use windlass_api::{AnalysisRun, ApplicationSpec, ApplicationStatus};
 use windlass_cluster::drive::Key;
 
 use super::{contest::Reverts, depends::Blocked, program::Program, waves::Assignment};
@@ -48,6 +48,8 @@ pub struct Observed {
     pub lost: Vec<String>,
     /// Which cluster gets what, wave by wave; `None` without waves.
     pub rollout: Option<Assignment>,
+    /// The run that a wave needs and that is not there yet.
+    pub analysis: Option<Box<AnalysisRun>>,
     /// How often what was reverted.
     pub reverts: Reverts,
     /// `Rollout`s that failed with what is wanted, as their own status says.
@@ -230,12 +232,7 @@ pub enum Action {
         batches: Vec<Batch>,
     },
     /// Make an `AnalysisRun`.
-    Analyse {
-        /// Namespace of the Application.
-        namespace: String,
-        /// The whole object.
-        run: serde_json::Value,
-    },
+    Analyse(Box<AnalysisRun>),
     /// Take a revision back in its repository.
     Revert(Box<RevertOrder>),
 }

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{
+    Api, ResourceExt as _,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
 use serde_json::{Value, json};
 use windlass_api::{
-    Cluster,
+    AnalysisRun, AnalysisTemplate, Cluster,
     application::status::{DeploymentResult, HealthWord},
 };
 
@@ -17,7 +20,7 @@ use crate::{
 const CLUSTER: &str = "windlass.dev/v1alpha1/Cluster";
 
 async fn label(house: &House, cluster: &str, labels: &Value) {
-    let api: kube::Api<Cluster> = kube::Api::all(house.admin.clone());
+    let api: Api<Cluster> = Api::all(house.admin.clone());
     let patch = json!({ "metadata": { "labels": labels } });
     api.patch(cluster, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
 }
@@ -69,25 +72,31 @@ async fn a_cluster_that_is_registered_or_labelled_later_gets_the_application_and
     house.delete(CLUSTER, "", &second).await;
 }
 
-/// Two clusters, one in each wave.
-pub async fn waves(
-    name: &str,
-    files: &str,
-    sync: &Value,
-) -> (House, [windlass_testbed::control_plane::Namespace; 2], [String; 2]) {
+/// Two clusters, one in each wave. The first one bakes for three seconds.
+pub async fn waves(name: &str, files: &str, sync: &Value) -> Waves {
+    waves_after(name, files, sync, &json!({ "bake": "3s" })).await
+}
+
+/// The house, the namespaces and the names of the clusters.
+pub type Waves = (House, [windlass_testbed::control_plane::Namespace; 2], [String; 2]);
+
+/// Two clusters, one in each wave. `before` is what has to pass before the second.
+async fn waves_after(name: &str, files: &str, sync: &Value, before: &Value) -> Waves {
     let house = House::new(name, &[("all.yaml", files)]).await;
     let spaces = [house.other_namespace("canary").await, house.other_namespace("rest").await];
     let test = house.namespace.name().to_owned();
     let clusters = [format!("canary-{test}"), format!("rest-{test}")];
     house.cluster(&clusters[0], &json!({ "test": test, "ring": "canary" })).await;
     house.cluster(&clusters[1], &json!({ "test": test, "ring": "rest" })).await;
+    let mut canary = json!({ "name": "canary", "selector": { "matchLabels": { "ring": "canary" } } });
+    canary.as_object_mut().unwrap().extend(before.as_object().unwrap().clone());
     let over = json!({
         "destinations": [
             { "cluster": clusters[0], "namespace": spaces[0].name() },
             { "cluster": clusters[1], "namespace": spaces[1].name() },
         ],
         "progressive": { "waves": [
-            { "name": "canary", "selector": { "matchLabels": { "ring": "canary" } }, "bake": "3s" },
+            canary,
             { "name": "rest", "selector": { "matchLabels": { "ring": "rest" } } },
         ] },
         "sync": sync,
@@ -157,6 +166,81 @@ async fn a_wave_that_fails_is_rolled_back_and_the_next_never_gets_it() {
     }
 }
 
+/// The run that is under way, once it is made.
+async fn run_under_way(house: &House) -> AnalysisRun {
+    let api: Api<AnalysisRun> = Api::namespaced(house.admin.clone(), house.namespace.name());
+    house
+        .eventually("a run is made", async || {
+            let runs = api.list(&ListParams::default()).await.unwrap();
+            runs.items.into_iter().find(|run| run.status.is_none())
+        })
+        .await
+}
+
+/// What the controller of runs would say of it.
+async fn end(house: &House, run: &AnalysisRun, phase: &str, message: &str) {
+    let api: Api<AnalysisRun> = Api::namespaced(house.admin.clone(), house.namespace.name());
+    let status = json!({ "status": { "phase": phase, "message": message } });
+    api.patch_status(&run.name_any(), &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_wave_waits_for_the_run_of_its_templates_and_is_taken_back_when_it_fails() {
+    let analysis = json!({ "analysis": {
+        "templates": [{ "templateName": "checks" }], "args": [{ "name": "service", "value": "shop" }],
+    } });
+    let (house, spaces, clusters) =
+        Box::pin(waves_after("judged", &config_map("map", "1"), &json!({}), &analysis)).await;
+    let first = house.repo.tip().unwrap();
+    house
+        .until("web", "the missing template is told", |status| {
+            ready(status).0.contains("AnalysisTemplate checks does not exist").then_some(())
+        })
+        .await;
+    let template = json!({
+        "apiVersion": "windlass.dev/v1alpha1", "kind": "AnalysisTemplate", "metadata": { "name": "checks" },
+        "spec": { "args": [{ "name": "service" }], "metrics": [{ "name": "errors", "provider": { "prometheus": {
+            "address": "http://prometheus.example", "query": "errors{service=\"{{args.service}}\"}" } } }] },
+    });
+    let templates: Api<AnalysisTemplate> = Api::namespaced(house.admin.clone(), house.namespace.name());
+    let template = serde_json::from_value(template).unwrap();
+    templates.create(&PostParams::default(), &template).await.unwrap();
+
+    let run = run_under_way(&house).await;
+    assert_eq!(run.spec.metrics[0].name, "errors");
+    assert_eq!(run.spec.args[0].value.as_deref(), Some("shop"));
+    assert_eq!(run.owner_references()[0].name, "web", "it goes with the Application");
+    assert_eq!(value(&house, &spaces[1]).await, None, "the second wave waits");
+    end(&house, &run, "Successful", "").await;
+    house.healthy("web").await;
+    assert_eq!(value(&house, &spaces[1]).await.as_deref(), Some("1"));
+
+    let bad = house.push(&[("all.yaml", Some(&config_map("map", "2")))]);
+    let run = run_under_way(&house).await;
+    assert_eq!(value(&house, &spaces[0]).await.as_deref(), Some("2"));
+    assert_eq!(value(&house, &spaces[1]).await.as_deref(), Some("1"));
+    house
+        .until("web", "it is told what is waited for", |status| {
+            ready(status).0.contains(&format!("waits for analysis {}", run.name_any())).then_some(())
+        })
+        .await;
+    end(&house, &run, "Failed", "errors is 3").await;
+    let status = house
+        .until("web", "it is taken back", |status| {
+            let back = status.history.iter().find(|known| known.result == DeploymentResult::RolledBack)?;
+            let why = back.message.clone().unwrap_or_default();
+            (ready(status).1 == "True" && why.contains("errors is 3")).then(|| status.clone())
+        })
+        .await;
+    assert_eq!(value(&house, &spaces[0]).await.as_deref(), Some("1"));
+    assert_eq!(value(&house, &spaces[1]).await.as_deref(), Some("1"));
+    let pin = status.pin.unwrap();
+    assert_eq!((pin.excludes, pin.to), (bad, Some(first)));
+    for cluster in &clusters {
+        house.delete(CLUSTER, "", cluster).await;
+    }
+}
+
 #[tokio::test]
 async fn shards_are_worked_on_by_one_replica_each_and_taken_over_when_it_dies() {
     let make = |identity: &str| Make {
@@ -205,7 +289,7 @@ async fn shards_are_worked_on_by_one_replica_each_and_taken_over_when_it_dies() 
     }
     house
         .eventually("all are gone", async || {
-            let left = house.apps().list(&kube::api::ListParams::default()).await.unwrap();
+            let left = house.apps().list(&ListParams::default()).await.unwrap();
             left.items.is_empty().then_some(())
         })
         .await;

@@ -10,11 +10,11 @@ use futures::StreamExt as _;
 use k8s_openapi::{
     api::core::v1::Secret, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
-use kube::{Api, Client, CustomResourceExt, api::PostParams, core::PartialObjectMeta};
+use kube::{Api, Client, api::PostParams, core::PartialObjectMeta};
 use prometheus_client::registry::Registry;
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
-use windlass_api::{Application, Cluster, Rollout};
+use windlass_api::Application;
 use windlass_cluster::{
     backoff::Backoff,
     clock::Clock,
@@ -74,7 +74,7 @@ async fn control_plane() -> &'static ControlPlane {
     CONTROL_PLANE
         .get_or_init(|| async {
             let control_plane = ControlPlane::shared().await.unwrap();
-            for crd in [Cluster::crd(), Application::crd(), Rollout::crd()] {
+            for crd in windlass_api::crds::all() {
                 install(&control_plane.admin(), &crd).await;
             }
             control_plane
@@ -182,6 +182,7 @@ async fn run(make: Make, kubeconfig: PathBuf, tell: oneshot::Sender<Parts>, stop
     let drive = Drive::new(Arc::new(controller), services.clone(), options)
         .related(secrets(&client, Some(repos.clone())))
         .related(watching::references(others, &Selection::default(), "applications"));
+    let drive = application::watched(drive, &client);
     waker.set(drive.waker()).ok().unwrap();
     let clusters = clusters(&client, network, services);
     let willing = willing(drive.warm());

@@ -1,8 +1,7 @@
 //! What can go wrong on the way.
 
-use windlass_cluster::drive::Failure;
-
-use crate::analysis::template::TemplateError;
+use windlass_api::analysis::merge::MergeError;
+use windlass_cluster::{drive::Failure, templates::Unread};
 
 /// Why nothing could be read or done.
 #[derive(Debug, thiserror::Error)]
@@ -27,7 +26,7 @@ pub enum Error {
         /// The run.
         name: String,
         /// Why.
-        source: TemplateError,
+        source: MergeError,
     },
     /// Something that is ours to make is no valid object.
     #[error("{what} cannot be made")]
@@ -40,6 +39,12 @@ pub enum Error {
     /// A route cannot say what is wanted.
     #[error("{0}")]
     Route(String),
+}
+
+impl From<Unread> for Error {
+    fn from(unread: Unread) -> Self {
+        Self::Api { what: format!("give {}", unread.what), source: unread.source }
+    }
 }
 
 impl Error {

@@ -1,25 +1,24 @@
 //! `AnalysisRuns` and Experiments.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::Api;
 use serde_json::json;
 use windlass_api::{
-    AnalysisRun, AnalysisTemplate, ClusterAnalysisTemplate, Experiment,
-    analysis::{Argument, TemplateRef},
+    AnalysisRun, Experiment,
+    analysis::{
+        Argument,
+        merge::{Request, run_spec},
+    },
 };
+use windlass_cluster::templates;
 
 use super::{
     Error, Hands, Whose,
     request::{Kind, owner},
 };
 use crate::{
-    analysis::template::{Library, Request, run_spec},
     index::record::{ExperimentRecord, RunRecord, controller},
     plan::action::{NewExperiment, NewRun},
 };
-
-/// How often templates may refer to further templates: deeper ones are missing.
-const DEPTH: usize = 10;
 
 impl Hands {
     fn keep_run(&self, run: &AnalysisRun) {
@@ -31,7 +30,7 @@ impl Hands {
     }
 
     pub(super) async fn create_run(&self, whose: &Whose, new: &NewRun) -> Result<(), Error> {
-        let library = self.library(&whose.namespace, &new.templates).await?;
+        let library = templates::library(&self.client, &whose.namespace, &new.templates).await?;
         let value = |(name, value): (&String, &String)| Argument {
             name: name.clone(),
             value: Some(value.clone()),
@@ -113,51 +112,6 @@ impl Hands {
     pub(super) async fn delete_experiment(&self, whose: &Whose, name: &str, uid: &str) -> Result<(), Error> {
         self.delete::<Experiment>(&whose.namespace, name, uid).await?;
         self.index.state().experiments.remove(&(whose.namespace.clone(), name.to_owned()), Some(uid));
-        Ok(())
-    }
-
-    /// All templates that these need. One that is not there is left out: merging names it.
-    async fn library(&self, namespace: &str, wanted: &[TemplateRef]) -> Result<Library, Error> {
-        let mut library = Library::default();
-        let mut asked = std::collections::BTreeSet::new();
-        for _ in 0..DEPTH {
-            let missing: Vec<TemplateRef> =
-                library.missing(wanted).into_iter().filter(|template| !asked.contains(template)).collect();
-            if missing.is_empty() {
-                break;
-            }
-            for template in missing {
-                self.fetch(namespace, &template, &mut library).await?;
-                asked.insert(template);
-            }
-        }
-        Ok(library)
-    }
-
-    async fn fetch(
-        &self,
-        namespace: &str,
-        template: &TemplateRef,
-        library: &mut Library,
-    ) -> Result<(), Error> {
-        let name = &template.template_name;
-        let failed = |error| Error::api(format!("read the analysis template {name}"), error);
-        if template.cluster_scope {
-            let api = Api::<ClusterAnalysisTemplate>::all(self.client.clone());
-            if let Some(found) = api.get_opt(name).await.map_err(failed)? {
-                library.cluster.insert(
-                    name.clone(),
-                    serde_json::from_value(json!(found.spec)).map_err(|source| Error::Shape {
-                        what: format!("ClusterAnalysisTemplate {name}"),
-                        source,
-                    })?,
-                );
-            }
-        } else if let Some(found) =
-            self.api::<AnalysisTemplate>(namespace).get_opt(name).await.map_err(failed)?
-        {
-            library.namespaced.insert(name.clone(), found.spec);
-        }
         Ok(())
     }
 }

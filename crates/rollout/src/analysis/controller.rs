@@ -18,12 +18,12 @@ use windlass_cluster::{
 };
 
 use super::{
+    args::redact,
     desk::Desk,
     job,
     measure::{Meter, unasked},
     metrics::AnalysisMetrics,
     plan::{self, Action, JOB_NAME, JobFact, Observed},
-    template::redact,
 };
 
 /// Why nothing can be decided or done about a run.

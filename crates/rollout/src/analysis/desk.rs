@@ -22,10 +22,10 @@ use windlass_cluster::{
 };
 
 use super::{
+    args::Args,
     measure::{Meter, Question, unasked},
     metrics::{AnalysisMetrics, provider},
     plan::Answer,
-    template::Args,
 };
 
 /// Measurements at the same time, of all runs together.

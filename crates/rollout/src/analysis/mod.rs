@@ -1,11 +1,12 @@
 //! How a new version is judged: templates become a run, a run measures, measurements decide.
 //!
 //! ```text
-//!  templates + args ─ template ─► AnalysisRun ─ plan (pure) ─► measure (Prometheus, web, Job, …) ─► status ─► the Rollout
+//!  templates + args ─ merge ─► AnalysisRun ─ plan (pure) ─► measure (Prometheus, web, Job, …) ─► status ─► the Rollout
 //!                                      ▲                            │ condition, statistics
 //!                                      └────────── answers ─────────┘
 //! ```
 
+pub mod args;
 pub mod check;
 pub mod condition;
 mod controller;
@@ -15,7 +16,6 @@ pub mod measure;
 mod metrics;
 pub mod plan;
 pub mod statistics;
-pub mod template;
 
 pub use controller::{AnalysisController, Error};
 pub use metrics::AnalysisMetrics;

@@ -18,9 +18,14 @@ use kube::{
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
-use windlass_api::{AnalysisRun, Experiment, analysis::AnalysisRunSpec, experiment::ExperimentStatus};
+use windlass_api::{
+    AnalysisRun, Experiment,
+    analysis::{AnalysisRunSpec, merge::Library},
+    experiment::ExperimentStatus,
+};
 use windlass_cluster::{
     drive::{Controller, Drive, Failure, Key, Options, Plan, Reference, Services},
+    templates::Unread,
     watch::{self, Seen, Selection},
 };
 
@@ -35,10 +40,10 @@ const MANAGER: &str = "windlass-experiment";
 
 /// Why nothing can be decided or done about an experiment.
 #[derive(Debug, thiserror::Error)]
-#[error("{kind} {name} could not be {what}")]
+#[error("{object} could not be {what}")]
 pub struct Error {
-    kind: String,
-    name: String,
+    /// Kind and name.
+    object: String,
     what: &'static str,
     source: Box<kube::Error>,
 }
@@ -49,7 +54,13 @@ impl Error {
     }
 
     fn new<K: Resource<DynamicType = ()>>(name: &str, what: &'static str, source: kube::Error) -> Self {
-        Self { kind: K::kind(&()).into_owned(), name: name.to_owned(), what, source: Box::new(source) }
+        Self { object: format!("{} {name}", K::kind(&())), what, source: Box::new(source) }
+    }
+}
+
+impl From<Unread> for Error {
+    fn from(unread: Unread) -> Self {
+        Self { object: unread.what, what: "read", source: unread.source }
     }
 }
 
@@ -264,7 +275,7 @@ impl Controller for ExperimentController {
         let refused = self.look(&experiment, &object);
         let reader = Reader { client: &self.client, experiment: &object };
         let (mut templates, mut runs) = (BTreeMap::new(), BTreeMap::new());
-        let mut library = crate::analysis::template::Library::default();
+        let mut library = Library::default();
         if !deleting {
             for template in &object.spec.templates {
                 let mut facts = reader.template(template).await?;

@@ -1,7 +1,5 @@
 //! Gathers what there is for an experiment. All reads are here.
 
-use std::collections::BTreeSet;
-
 use k8s_openapi::{
     NamespaceResourceScope,
     api::{apps::v1::ReplicaSet, core::v1::Service},
@@ -9,17 +7,17 @@ use k8s_openapi::{
 use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use windlass_api::{
-    AnalysisRun, AnalysisTemplate, ClusterAnalysisTemplate, Experiment,
-    analysis::TemplateRef,
+    AnalysisRun, Experiment,
+    analysis::{TemplateRef, merge::Library},
     experiment::{ExperimentAnalysis, ExperimentTemplate},
 };
+use windlass_cluster::templates;
 
 use super::{
     controller::Error,
     plan::{RunFact, RunFacts, SetFacts, TemplateFacts},
     set,
 };
-use crate::analysis::template::Library;
 
 /// Names that are tried for a run when others have them already.
 const MOST_NAMES: u32 = 20;
@@ -122,33 +120,8 @@ impl Reader<'_> {
     /// All analysis templates that the experiment needs, as far as they are there.
     pub(super) async fn library(&self) -> Result<Library, Error> {
         let wanted: Vec<TemplateRef> = self.experiment.spec.analyses.iter().map(wanted).collect();
-        let mut library = Library::default();
-        let mut absent = BTreeSet::new();
-        loop {
-            let missing = library.missing(&wanted).into_iter().find(|name| !absent.contains(name));
-            let Some(name) = missing else { return Ok(library) };
-            let template = &name.template_name;
-            let spec = if name.cluster_scope {
-                let api: Api<ClusterAnalysisTemplate> = Api::all(self.client.clone());
-                let found = api.get_opt(template).await;
-                let found =
-                    found.map_err(|source| Error::reading::<ClusterAnalysisTemplate>(template, source))?;
-                found.map(|found| found.spec.template)
-            } else {
-                let found = self.api::<AnalysisTemplate>().get_opt(template).await;
-                let found = found.map_err(|source| Error::reading::<AnalysisTemplate>(template, source))?;
-                found.map(|found| found.spec)
-            };
-            let shelf = if name.cluster_scope { &mut library.cluster } else { &mut library.namespaced };
-            match spec {
-                Some(spec) => {
-                    shelf.insert(template.clone(), spec);
-                }
-                None => {
-                    absent.insert(name);
-                }
-            }
-        }
+        let namespace = self.experiment.metadata.namespace.as_deref().unwrap_or_default();
+        Ok(templates::library(self.client, namespace, &wanted).await?)
     }
 }
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use windlass_api::rollout::{
-    POD_TEMPLATE_HASH, RolloutSpec, TrafficRouting, analysis::TemplateRef, traffic::GatewayApi,
+use windlass_api::{
+    analysis::merge::title as template_title,
+    rollout::{POD_TEMPLATE_HASH, RolloutSpec, TrafficRouting, analysis::TemplateRef, traffic::GatewayApi},
 };
 
 use super::{Findings, canary::PLUGIN};
 use crate::{
-    analysis::template::title as template_title,
     observed::{Observed, Rival, RouteKind, RouteName, ServiceFacts, TemplateFacts},
     plan::scene::{Way, resolved},
     wanted::{self, Asked},

@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 use windlass_api::{
-    analysis::{Phase, TemplateRef},
+    analysis::{
+        Phase, TemplateRef,
+        merge::{Request, run_spec},
+    },
     experiment::ExperimentSpec,
     rollout::POD_TEMPLATE_HASH,
 };
@@ -12,10 +15,7 @@ use super::{
     world::{Experiment, World, later},
 };
 use crate::{
-    analysis::{
-        check,
-        template::{Request, run_spec},
-    },
+    analysis::check,
     observed::{ExperimentFacts, ExperimentTemplateFacts, RunFacts},
     plan::NewExperiment,
 };

@@ -27,9 +27,9 @@ use std::{collections::BTreeMap, time::Duration};
 
 use jiff::Timestamp;
 use serde_json::Value;
-use windlass_api::rollout::Rollout;
+use windlass_api::{analysis::merge::Library, rollout::Rollout};
 
-use crate::{analysis::template::Library, lint::Finding, observed::Observed};
+use crate::{lint::Finding, observed::Observed};
 
 pub use chart::chart;
 pub use objects::{Absent, ObjectError, Objects};

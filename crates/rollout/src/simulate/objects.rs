@@ -7,12 +7,14 @@ use std::{
 
 use serde_json::Value;
 use windlass_api::{
-    analysis::AnalysisTemplateSpec,
+    analysis::{
+        AnalysisTemplateSpec,
+        merge::{Library, title},
+    },
     rollout::{MANAGED_BY, Rollout},
 };
 
 use crate::{
-    analysis::template::{Library, title},
     lint::world::{routes_of, services_of, templates_of},
     observed::{
         Observed, RouteFacts, RouteKind, RouteName, ServiceFacts, TemplateFacts, TrafficWish, WorkloadFacts,

@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use windlass_api::{
-    analysis::{AnalysisRunSpec, AnalysisRunStatus, Argument, Measurement, Metric, Phase},
+    analysis::{
+        AnalysisRunSpec, AnalysisRunStatus, Argument, Measurement, Metric, Phase,
+        merge::{Request, run_spec},
+    },
     condition::whole_seconds,
 };
 use windlass_cluster::drive::{Key, Wake};
@@ -18,9 +21,9 @@ use super::{
 };
 use crate::{
     analysis::{
+        args::Args,
         condition::{Sample, Verdict, is_no_data, judge},
         plan::{self, Answer},
-        template::{Args, Request, run_spec},
     },
     observed::RunFacts,
     plan::NewRun,

@@ -49,7 +49,7 @@ impl World {
             .analyses
             .iter()
             .map(|it| (it.name.clone(), RunFacts { name: format!("exp-{}", it.name), run: None }));
-        let mut library = windlass_rollout::analysis::template::Library::default();
+        let mut library = windlass_api::analysis::merge::Library::default();
         library.namespaced.insert("checks".into(), serde_json::from_value(json!({
             "args": [{ "name": "hash", "value": "none" }, { "name": "end", "value": "none" }],
             "metrics": [{ "name": "m", "provider": { "prometheus": { "address": "http://p", "query": "up{hash=\"{{args.hash}}\"}" } } }],

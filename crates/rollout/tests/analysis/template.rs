@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use windlass_api::analysis::{AnalysisTemplateSpec, Argument, Metric, TemplateRef};
+use windlass_api::analysis::{
+    AnalysisTemplateSpec, Argument, Metric, TemplateRef,
+    merge::{Library, MergeError, Request, run_spec},
+};
 use windlass_rollout::analysis::{
+    args::{Args, ArgumentError, redact},
     check::{means, problems},
-    template::{Args, Library, Request, TemplateError, redact, run_spec},
 };
 
 fn spec(value: serde_json::Value) -> AnalysisTemplateSpec {
@@ -60,7 +63,7 @@ fn templates_and_those_that_they_refer_to_become_one_run() {
     assert_eq!(run.dry_run.len(), 1);
 
     let nobody = run_spec(Request { templates: &wanted, ..Request::default() }, &library).unwrap_err();
-    assert_eq!(nobody, TemplateError::ArgumentMissing("service".into()));
+    assert_eq!(nobody, MergeError::ArgumentMissing("service".into()));
 }
 
 #[test]
@@ -104,7 +107,7 @@ fn arguments_are_put_into_every_text_and_missing_ones_are_named() {
     assert!(problems(&[filled]).is_empty());
 
     let lost = metric(json!({ "name": "m", "provider": { "web": { "url": "http://x/{{args.lost}}" } } }));
-    assert_eq!(known.masked(&lost).unwrap_err(), TemplateError::ArgumentMissing("lost".into()));
+    assert_eq!(known.masked(&lost).unwrap_err(), ArgumentError::Missing("lost".into()));
     let odd = metric(json!({ "name": "m", "provider": { "web": { "url": "{{what}}" } } }));
     assert!(known.masked(&odd).unwrap_err().to_string().contains("{{what}} is not known"));
 }

@@ -68,6 +68,7 @@ pub(super) fn start(
     }
     let others: Api<PartialObjectMeta<Application>> = Api::all(hub.client.clone());
     drive = drive.related(watching::references(others, &Selection::default(), "applications"));
+    drive = application::watched(drive, &hub.client);
     let _ = waker.set(drive.waker());
     let (keeper, stop) = (repos.clone(), group.stop());
     group.spawn(async move { keeper.run(stop).await });

@@ -197,7 +197,7 @@ impl Verdicts<'_> {
         if !batches.is_empty() {
             actions.push(Action::Work { app: self.observed.key.clone(), batches });
         }
-        actions.extend(operation::analyses(self.observed));
+        actions.extend(self.observed.analysis.clone().map(Action::Analyse));
         // What is pushed is known to be quarantined: the status says so before.
         actions.extend(reverting);
         let notes = notes::between(&self.observed.status, &status);

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde_json::json;
 use windlass_api::{
     application::status::{
         ClusterLine, Deployment, DeploymentResult, GivenUp, HealthWord, Operation, Pin, SyncWord,
@@ -13,13 +12,10 @@ use windlass_api::{
 };
 
 use super::{
-    Action, HEALTH_TIMEOUT, INFRASTRUCTURE_TIMEOUT, Observed, Opening, Outcome, Verdicts, Want, asked,
-    is_for, outcomes, target,
+    HEALTH_TIMEOUT, INFRASTRUCTURE_TIMEOUT, Observed, Opening, Outcome, Verdicts, Want, asked, is_for,
+    outcomes, target,
 };
-use crate::{
-    application::{history, waves},
-    trouble::Trouble,
-};
+use crate::{application::history, trouble::Trouble};
 
 /// What becomes of the operation.
 #[derive(Clone, Debug, Default)]
@@ -178,7 +174,9 @@ fn step(verdicts: &Verdicts<'_>) -> Option<String> {
             Outcome::Failing(trouble) => Some(format!("{}: {}", line.name, trouble.what)),
             _ => None,
         });
-    at.or_else(|| Some("waiting until everything is healthy".into()))
+    let waves = || verdicts.observed.rollout.as_ref().filter(|rollout| !rollout.notes.is_empty());
+    at.or_else(|| waves().map(|rollout| rollout.notes.join("; ")))
+        .or_else(|| Some("waiting until everything is healthy".into()))
 }
 
 /// How often in a row the same thing was tried in vain.
@@ -296,30 +294,4 @@ fn record(
             message,
         },
     );
-}
-
-/// Analyses that have to be started before the next wave.
-pub(super) fn analyses(observed: &Observed) -> Vec<Action> {
-    let (Some(rollout), Some(progressive)) = (&observed.rollout, &observed.spec.progressive) else {
-        return Vec::new();
-    };
-    let Some(at) = rollout.analyse else { return Vec::new() };
-    let Some(analysis) = progressive.waves.get(at).and_then(|wave| wave.analysis.as_ref()) else {
-        return Vec::new();
-    };
-    let Some(Ok(digest)) = observed.desired.as_ref().map(|desired| desired.digest.as_ref()) else {
-        return Vec::new();
-    };
-    let name = waves::analysis_name(&observed.key.name, at, digest);
-    let namespace = observed.key.namespace.as_deref().unwrap_or_default().to_owned();
-    let run = json!({
-        "apiVersion": "windlass.dev/v1alpha1",
-        "kind": "AnalysisRun",
-        "metadata": {
-            "name": name, "namespace": namespace,
-            "labels": { "windlass.dev/application": crate::tracking::label(&observed.key) },
-        },
-        "spec": { "templates": analysis.templates, "args": analysis.args },
-    });
-    vec![Action::Analyse { namespace, run }]
 }

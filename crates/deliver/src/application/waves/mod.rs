@@ -12,7 +12,7 @@ mod progress;
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use windlass_api::application::{
     progressive::Progressive,
@@ -22,6 +22,9 @@ use windlass_api::application::{
 use super::selector;
 use crate::trouble::Trouble;
 use progress::{Group, Progress};
+
+/// When to look again at templates that make no run, if nothing happens before.
+const RETRY: SignedDuration = SignedDuration::from_mins(1);
 
 /// What is to be deployed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +157,13 @@ impl Assignment {
             Outcome::RollBack(stop) => Some(&stop.why),
             _ => None,
         }
+    }
+
+    /// A wave's analysis cannot be made from its templates. It is tried again when one of them changes, and now and then.
+    pub fn cannot_analyse(&mut self, wave: usize, why: &str, now: Timestamp) {
+        self.notes.push(format!("the analysis of wave {} cannot be made: {why}", wave + 1));
+        let next = now.saturating_add(RETRY).unwrap_or(Timestamp::MAX);
+        self.wake = Some(self.wake.map_or(next, |wake| wake.min(next)));
     }
 
     /// Why nobody else gets the revision, if so.

@@ -13,9 +13,9 @@ use super::{
     prometheus::{Range, Servers},
 };
 use crate::analysis::{
+    args::{WINDOW, fill},
     check,
     statistics::{Alternative, Counts, Evidence, mann_whitney, median},
-    template::{WINDOW, fill},
 };
 
 const ALPHA: f64 = 0.05;

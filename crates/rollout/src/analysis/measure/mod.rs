@@ -30,9 +30,9 @@ pub use fault::Fault;
 pub use http::{Http, LARGEST_ANSWER};
 
 use super::{
+    args::redact,
     condition::{Sample, Verdict, is_no_data, judge},
     plan::Answer,
-    template::redact,
 };
 
 /// Key in a metric's metadata: what the sequential comparison has seen so far.

@@ -6,8 +6,8 @@ use windlass_api::analysis::{Phase, SloBurnRate, Window};
 
 use super::{Found, Sample, Verdict, fault::Fault, prometheus::Servers};
 use crate::analysis::{
+    args::{WINDOW, fill},
     check,
-    template::{WINDOW, fill},
 };
 
 /// Measures over all pairs of windows.

@@ -6,8 +6,8 @@ use windlass_api::analysis::{AnalysisRunSpec, DryRun, MeasurementRetention, Metr
 
 use super::{ERROR_RETRY, KEPT};
 use crate::analysis::{
+    args::Args,
     check::{means, problems, time, whole},
-    template::Args,
 };
 
 /// One metric of a run.

@@ -13,15 +13,12 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 use serde::Serialize;
 use windlass_api::{
-    analysis::{AnalysisRunSpec, Phase},
+    analysis::{AnalysisRunSpec, Phase, merge::Library},
     experiment::{ExperimentRunStatus, ExperimentSpec, ExperimentStatus, TemplatePhase, TemplateStatus},
 };
 use windlass_cluster::drive::{Key, Plan, Wake};
 
-use crate::{
-    analysis::{check::time, template::Library},
-    skew::rebase,
-};
+use crate::{analysis::check::time, skew::rebase};
 
 /// All that a decision about an experiment is made from.
 #[derive(Clone, Debug)]

@@ -1,12 +1,15 @@
 //! Runs of the analyses.
 
 use windlass_api::{
-    analysis::{AnalysisRunSpec, Argument, Phase, TemplateRef},
+    analysis::{
+        AnalysisRunSpec, Argument, Phase, TemplateRef,
+        merge::{Request, run_spec},
+    },
     experiment::{ExperimentAnalysis, ExperimentRunStatus, ExperimentStatus},
 };
 
 use super::{Action, Round};
-use crate::analysis::template::{Request, fill, run_spec};
+use crate::analysis::args::fill;
 
 impl Round<'_> {
     /// Looks after one analysis.

@@ -387,6 +387,7 @@ impl World {
             targets,
             lost: Vec::new(),
             rollout,
+            analysis: None,
             reverts: self.ledger.book(&app()).reverts,
             failed: self.failed.clone(),
             unsure: false,

@@ -1,11 +1,24 @@
-//! Values in the place of `{{args.name}}`.
+//! Values in the place of `{{args.name}}`. One from a Secret is put in only when something is measured; until then, and
+//! in everything that is shown, five stars stand for it.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use windlass_api::analysis::{Argument, Metric, SecretKeyRef};
 
-use super::TemplateError;
+/// Why a metric cannot be measured as it stands.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    /// An argument has no value.
+    #[error("the argument {0} has no value: give it one where the analysis is named")]
+    Missing(String),
+    /// There is something between double braces that nobody knows.
+    #[error("{{{{{0}}}}} is not known: write {{{{args.name}}}} with an argument of that name")]
+    Unknown(String),
+    /// A metric is no metric any more once values are put in.
+    #[error("metric {0} cannot be read with its arguments put in")]
+    Unreadable(String),
+}
 
 /// Stands for the value of a Secret wherever something is shown.
 pub const MASK: &str = "*****";
@@ -22,7 +35,7 @@ pub struct Args {
 
 impl Args {
     /// The arguments of a run. One without a value is an error that names it.
-    pub fn of(args: &[Argument]) -> Result<Self, TemplateError> {
+    pub fn of(args: &[Argument]) -> Result<Self, ArgumentError> {
         let mut known = Self::default();
         for arg in args {
             let secret = arg.value_from.as_ref().and_then(|from| from.secret_key_ref.as_ref());
@@ -33,7 +46,7 @@ impl Args {
                 (Some(value), None) => {
                     known.values.insert(arg.name.clone(), value.clone());
                 }
-                (None, None) => return Err(TemplateError::ArgumentMissing(arg.name.clone())),
+                (None, None) => return Err(ArgumentError::Missing(arg.name.clone())),
             }
         }
         Ok(known)
@@ -51,7 +64,7 @@ impl Args {
     }
 
     /// A metric with its arguments, as it may be shown: stars stand for Secrets.
-    pub fn masked(&self, metric: &Metric) -> Result<Metric, TemplateError> {
+    pub fn masked(&self, metric: &Metric) -> Result<Metric, ArgumentError> {
         self.filled(metric, |_| Some(MASK.to_owned()))
     }
 
@@ -60,7 +73,7 @@ impl Args {
         &self,
         metric: &Metric,
         secrets: &BTreeMap<String, String>,
-    ) -> Result<Metric, TemplateError> {
+    ) -> Result<Metric, ArgumentError> {
         self.filled(metric, |name| secrets.get(name).cloned())
     }
 
@@ -68,8 +81,8 @@ impl Args {
         &self,
         metric: &Metric,
         secret: impl Fn(&str) -> Option<String>,
-    ) -> Result<Metric, TemplateError> {
-        let unreadable = || TemplateError::Unreadable(metric.name.clone());
+    ) -> Result<Metric, ArgumentError> {
+        let unreadable = || ArgumentError::Unreadable(metric.name.clone());
         let look_up = |tag: &str| {
             if tag == WINDOW {
                 return Some(format!("{{{{{WINDOW}}}}}"));
@@ -79,8 +92,8 @@ impl Args {
         };
         let mut json = serde_json::to_value(metric).map_err(|_| unreadable())?;
         fill_all(&mut json, &look_up).map_err(|tag| match tag.strip_prefix("args.") {
-            Some(name) => TemplateError::ArgumentMissing(name.to_owned()),
-            None => TemplateError::Unknown(tag),
+            Some(name) => ArgumentError::Missing(name.to_owned()),
+            None => ArgumentError::Unknown(tag),
         })?;
         serde_json::from_value(json).map_err(|_| unreadable())
     }

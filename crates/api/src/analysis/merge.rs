@@ -1,12 +1,35 @@
-//! Several templates, and those that they refer to, as one.
+//! Several templates, and those that they refer to, as one run: for whoever makes one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use windlass_api::analysis::{
-    AnalysisRunSpec, AnalysisTemplateSpec, Argument, DryRun, MeasurementRetention, TemplateRef,
-};
+use super::{AnalysisRunSpec, AnalysisTemplateSpec, Argument, DryRun, MeasurementRetention, TemplateRef};
 
-use super::TemplateError;
+/// Why templates do not make a run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MergeError {
+    /// A template that somebody names is not there.
+    #[error("{0} does not exist: create it, or name another")]
+    Missing(String),
+    /// Templates refer to each other in a circle.
+    #[error("analysis templates refer to each other in a circle: {0}; take one of the references away")]
+    Circle(String),
+    /// A template for all namespaces refers to one of a namespace.
+    #[error(
+        "{0} refers to the AnalysisTemplate {1}: it can only refer to cluster ones, with clusterScope: true"
+    )]
+    Scope(String, String),
+    /// Two metrics have the same name.
+    #[error("two metrics have the name {0}: give them different names, also across templates")]
+    MetricTwice(String),
+    /// An argument has two values.
+    #[error(
+        "the argument {0} has different values in two templates: give it one where the analysis is named"
+    )]
+    ArgumentTwice(String),
+    /// An argument has no value.
+    #[error("the argument {0} has no value: give it one where the analysis is named")]
+    ArgumentMissing(String),
+}
 
 /// The templates that can be named, by their names.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -56,7 +79,10 @@ pub struct Request<'a> {
 }
 
 /// The spec of a run.
-pub fn run_spec(request: Request<'_>, library: &Library) -> Result<AnalysisRunSpec, TemplateError> {
+///
+/// # Errors
+/// When a template is missing or they do not go together.
+pub fn run_spec(request: Request<'_>, library: &Library) -> Result<AnalysisRunSpec, MergeError> {
     let mut merged = Merged::default();
     for template in request.templates {
         merged.take(template, library, &mut Vec::new())?;
@@ -72,7 +98,7 @@ pub fn run_spec(request: Request<'_>, library: &Library) -> Result<AnalysisRunSp
         }
     }
     if let Some(arg) = spec.args.iter().find(|arg| arg.value.is_none() && arg.value_from.is_none()) {
-        return Err(TemplateError::ArgumentMissing(arg.name.clone()));
+        return Err(MergeError::ArgumentMissing(arg.name.clone()));
     }
     let mut dry_run = request.dry_run.to_vec();
     dry_run.extend(spec.dry_run.into_iter().filter(|rule| !request.dry_run.contains(rule)));
@@ -104,20 +130,20 @@ impl Merged {
         name: &TemplateRef,
         library: &Library,
         path: &mut Vec<TemplateRef>,
-    ) -> Result<(), TemplateError> {
+    ) -> Result<(), MergeError> {
         if path.contains(name) {
             let circle = path.iter().chain([name]).map(|step| step.template_name.as_str());
-            return Err(TemplateError::Circle(circle.collect::<Vec<_>>().join(" → ")));
+            return Err(MergeError::Circle(circle.collect::<Vec<_>>().join(" → ")));
         }
         if !self.taken.insert(name.clone()) {
             return Ok(());
         }
-        let spec = library.get(name).ok_or_else(|| TemplateError::Missing(title(name)))?;
+        let spec = library.get(name).ok_or_else(|| MergeError::Missing(title(name)))?;
         path.push(name.clone());
         self.add(spec)?;
         for nested in &spec.templates {
             if name.cluster_scope && !nested.cluster_scope {
-                return Err(TemplateError::Scope(title(name), nested.template_name.clone()));
+                return Err(MergeError::Scope(title(name), nested.template_name.clone()));
             }
             self.take(nested, library, path)?;
         }
@@ -125,10 +151,10 @@ impl Merged {
         Ok(())
     }
 
-    fn add(&mut self, spec: &AnalysisTemplateSpec) -> Result<(), TemplateError> {
+    fn add(&mut self, spec: &AnalysisTemplateSpec) -> Result<(), MergeError> {
         for metric in &spec.metrics {
             if self.spec.metrics.iter().any(|known| known.name == metric.name) {
-                return Err(TemplateError::MetricTwice(metric.name.clone()));
+                return Err(MergeError::MetricTwice(metric.name.clone()));
             }
             self.spec.metrics.push(metric.clone());
         }
@@ -139,7 +165,7 @@ impl Merged {
                 Some(known) => {
                     let given = arg.value.is_some() || arg.value_from.is_some();
                     if given && (known.value != arg.value || known.value_from != arg.value_from) {
-                        return Err(TemplateError::ArgumentTwice(arg.name.clone()));
+                        return Err(MergeError::ArgumentTwice(arg.name.clone()));
                     }
                 }
             }
@@ -155,7 +181,7 @@ impl Merged {
 }
 
 /// Kind and name.
-pub(crate) fn title(name: &TemplateRef) -> String {
+pub fn title(name: &TemplateRef) -> String {
     let kind = if name.cluster_scope { "ClusterAnalysisTemplate" } else { "AnalysisTemplate" };
     format!("{kind} {}", name.template_name)
 }
