@@ -61,8 +61,8 @@ struct Done<K> {
 const RETRY: Outcome = Outcome::Retry { longest: None, at_least: None };
 
 impl<C: Controller> Rounds<C> {
-    /// Runs a round to its end, whatever happens in it. With `stale` the object is read first: the copy may be older
-    /// than what a replica before us did.
+    /// Runs a round to its end, whatever happens in it. With `stale` the object is read first: the copy is older than
+    /// what somebody wrote.
     pub(crate) async fn run(&self, key: Key, object: Arc<C::Object>, stale: bool) -> Ended<C::Object> {
         let round = async {
             if !stale {

@@ -162,6 +162,7 @@ impl<C: Controller> Drive<C> {
             held: Held::default(),
             cold_related: related_count,
             listed: None,
+            listing_again: false,
             stale: BTreeSet::new(),
             next_round: 0,
             warm,
@@ -184,7 +185,9 @@ struct Running<C: Controller> {
     cold_related: usize,
     /// When the last list of the kind ended.
     listed: Option<Instant>,
-    /// Objects to read before their next round, unless the watch brings them first: it may be silent and our copy old.
+    /// What a replica before us did may not have come to us: no round begins until a list has ended.
+    listing_again: bool,
+    /// Objects that moved on, to be read before their next round unless the watch brings them first: it may be silent.
     stale: BTreeSet<Key>,
     next_round: u64,
     warm: watch::Sender<bool>,
@@ -199,12 +202,13 @@ impl<C: Controller> Running<C> {
         stop: CancellationToken,
     ) {
         let api: Api<C::Object> = Api::all(self.rounds.services.client.clone());
-        let events = watching::objects(api, &self.options.selection, self.name());
-        let mut events = std::pin::pin!(events);
+        let (selection, name) = (self.options.selection.clone(), self.name());
+        let open = || watching::objects(api.clone(), &selection, name);
+        let mut events = std::pin::pin!(open());
         self.gained(&held.borrow_and_update().clone());
         loop {
             self.start_due();
-            let due = self.queue.next_due();
+            let due = self.queue.next_due().filter(|_| !self.listing_again);
             let timer = async {
                 match due {
                     Some(due) => tokio::time::sleep_until(due).await,
@@ -216,7 +220,11 @@ impl<C: Controller> Running<C> {
                 () = stop.cancelled() => break,
                 Ok(()) = held.changed() => {
                     let now_held = held.borrow_and_update().clone();
+                    let listing = self.listing_again;
                     self.gained(&now_held);
+                    if self.listing_again && !listing {
+                        events.set(open());
+                    }
                 }
                 Some(done) = self.tasks.join_next(), if !self.tasks.is_empty() => self.finish(done),
                 Some(event) = events.next() => self.see(event),
@@ -232,6 +240,9 @@ impl<C: Controller> Running<C> {
 
     /// Starts rounds for what is due and ours, as long as workers are free.
     fn start_due(&mut self) {
+        if self.listing_again {
+            return;
+        }
         let now = Instant::now();
         while let Some(key) = self.queue.take(now) {
             let shard = key.shard(self.rounds.services.gate.shards());
@@ -302,6 +313,7 @@ impl<C: Controller> Running<C> {
                     self.forget(&key);
                 }
                 self.listed = Some(Instant::now());
+                self.listing_again = false;
                 self.warmed();
             }
             Event::Gone(object) => {
@@ -353,7 +365,8 @@ impl<C: Controller> Running<C> {
     }
 
     /// Everything in a shard that was gained is looked at now: the replica before may have stopped in the middle. What
-    /// it did last may not have come to us: unless all was listed just now, each object is read once.
+    /// it did last may not have come to us, for a watch can be silent without an error: unless all was listed just now,
+    /// it is listed again first.
     fn gained(&mut self, held: &Held) {
         let shards = self.rounds.services.gate.shards();
         let gained: Vec<u32> = held
@@ -366,12 +379,9 @@ impl<C: Controller> Running<C> {
             return;
         }
         let now = Instant::now();
-        let listed_just_now = self.listed.is_some_and(|at| now.duration_since(at) < JUST_NOW);
+        self.listing_again |= self.listed.is_some_and(|at| now.duration_since(at) >= JUST_NOW);
         for key in self.store.keys() {
             if gained.contains(&key.shard(shards)) {
-                if !listed_just_now {
-                    self.stale.insert(key.clone());
-                }
                 self.queue.wake(key, now);
             }
         }
