@@ -11,6 +11,9 @@ use windlass_api::{
     },
 };
 
+/// Templates that are read for one run. Further ones count as missing: nobody's chain of templates is followed for ever.
+const MOST: usize = 128;
+
 /// A template could not be read.
 #[derive(Debug, thiserror::Error)]
 #[error("{what} could not be read")]
@@ -30,10 +33,9 @@ pub async fn library(client: &Client, namespace: &str, wanted: &[TemplateRef]) -
     let everywhere: Api<ClusterAnalysisTemplate> = Api::all(client.clone());
     let mut library = Library::default();
     let mut absent = BTreeSet::new();
-    // Ends: each turn finds a template or learns that it is not there.
-    loop {
+    for _ in 0..MOST {
         let missing = library.missing(wanted).into_iter().find(|template| !absent.contains(template));
-        let Some(template) = missing else { return Ok(library) };
+        let Some(template) = missing else { break };
         let name = &template.template_name;
         let unread = |source| Unread { what: title(&template), source: Box::new(source) };
         let spec = if template.cluster_scope {
@@ -47,4 +49,5 @@ pub async fn library(client: &Client, namespace: &str, wanted: &[TemplateRef]) -
             None => drop(absent.insert(template)),
         }
     }
+    Ok(library)
 }
