@@ -149,8 +149,10 @@ fn json_text(value: &Value) -> String {
     out
 }
 
+/// Whether it can be written line by line. `lines` passes a carriage return over, which such a block would lose.
 fn is_block(text: &str) -> bool {
     text.lines().count() > 1
+        && !text.contains('\r')
         && !text.ends_with("\n\n")
         && text.lines().all(|line| !line.is_empty() && line.chars().all(|c| c.is_ascii_alphanumeric()))
 }
