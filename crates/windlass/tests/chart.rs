@@ -90,12 +90,14 @@ const WITHOUT_ROLLOUTS: &str = "controllers.rollout.enabled=false";
 #[test]
 fn rights_are_as_small_as_what_is_switched_on() {
     insta::assert_snapshot!(rules(&render(&[]).unwrap()).join("\n"), @r"
-    */clusters: list watch patch
+    */clusters: get list watch patch
     */clusters/status: patch
     */applications: get list watch patch update
     */applications/status: patch update
     */applications/finalizers: update
     */analysisruns: get list watch create
+    */analysistemplates: get list watch
+    */clusteranalysistemplates: get list watch
     */rollouts: get list watch patch update
     */rollouts/status: patch update
     */analysisruns/status: patch update
@@ -126,12 +128,14 @@ fn rights_are_as_small_as_what_is_switched_on() {
     let two = [r#"secretNamespaces=["a","b"]"#, "webhook.enabled=false", WITHOUT_ROLLOUTS];
     let two = render(&two).unwrap();
     insta::assert_snapshot!(rules(&two).join("\n"), @r"
-    */clusters: list watch patch
+    */clusters: get list watch patch
     */clusters/status: patch
     */applications: get list watch patch update
     */applications/status: patch update
     */applications/finalizers: update
     */analysisruns: get list watch create
+    */analysistemplates: get list watch
+    */clusteranalysistemplates: get list watch
     */events: create patch
     apps/leases: list watch create update delete
     apps/secrets (named): get list watch
@@ -141,12 +145,14 @@ fn rights_are_as_small_as_what_is_switched_on() {
     let all = [r#"secretNamespaces=["*"]"#, "webhook.certManager.enabled=true", WITHOUT_ROLLOUTS];
     let all = render(&all).unwrap();
     insta::assert_snapshot!(rules(&all).join("\n"), @r"
-    */clusters: list watch patch
+    */clusters: get list watch patch
     */clusters/status: patch
     */applications: get list watch patch update
     */applications/status: patch update
     */applications/finalizers: update
     */analysisruns: get list watch create
+    */analysistemplates: get list watch
+    */clusteranalysistemplates: get list watch
     */secrets: get list watch
     */events: create patch
     apps/leases: list watch create update delete
