@@ -351,6 +351,15 @@ async fn looked_at(world: &World, does: &str) -> anyhow::Result<Arc<Small>> {
     Ok(small)
 }
 
+/// The next leader beside one that has looked, whose watch is silent from now on.
+async fn silent_standby(world: &World) -> anyhow::Result<Arc<Small>> {
+    looked_at(world, "").await?;
+    let next = start(world, "b");
+    world.sleep(Duration::from_secs(10)).await;
+    world.freeze("b", Some("clusters"));
+    Ok(next)
+}
+
 /// The user changes the object: generation 2.
 fn edit(world: &World) -> anyhow::Result<()> {
     let path = ("windlass.dev/v1alpha1", "Cluster", "", "c");
@@ -365,10 +374,7 @@ fn passes<F: Future<Output = anyhow::Result<()>>>(scenario: impl FnOnce(World) -
 #[test]
 fn a_new_leader_knows_what_a_silent_watch_did_not_bring() {
     passes(|world| async move {
-        looked_at(&world, "").await?;
-        let next = start(&world, "b");
-        world.sleep(Duration::from_secs(10)).await;
-        world.freeze("b", Some("clusters"));
+        let next = silent_standby(&world).await?;
         edit(&world)?;
         world.sleep(Duration::from_secs(2)).await;
         world.crash("a");
@@ -400,10 +406,7 @@ fn after_a_conflict_the_object_is_read_although_the_watch_is_silent() {
 #[test]
 fn an_object_that_is_gone_is_left_alone_although_the_watch_is_silent() {
     passes(|world| async move {
-        looked_at(&world, "").await?;
-        let next = start(&world, "b");
-        world.sleep(Duration::from_secs(10)).await;
-        world.freeze("b", Some("clusters"));
+        let next = silent_standby(&world).await?;
         world.api().delete("user", ("windlass.dev/v1alpha1", "Cluster", "", "c"))?;
         world.sleep(Duration::from_secs(2)).await;
         world.crash("a");
